@@ -1,0 +1,349 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	"k8s.io/client-go/kubernetes"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// stuckTimeout is how long all workers may be busy without one of them
+	// finishing a pass before the controller calls itself ill.
+	stuckTimeout = 2 * time.Minute
+	// minRequeue keeps a timer that fires a hair early from spinning.
+	minRequeue = 50 * time.Millisecond
+	// failuresBeforeEvent is how many tries of a key fail in a row before its
+	// owner hears of it.
+	failuresBeforeEvent = 5
+)
+
+// Controller scales annotated Deployments by the clock. It holds no state of its
+// own that matters: each pass computes the answer anew from the clock and the object.
+type Controller struct {
+	client   kubernetes.Interface
+	informer appsinformers.DeploymentIndexInformer
+	lister   appslisters.DeploymentLister
+	events   EventRecorder
+	clock    clock.WithTicker
+	defaults Schedule
+	queue    *keyQueue
+
+	workers  int
+	busy     atomic.Int64 // workers in a pass
+	finished atomic.Int64 // when a worker last finished one, in Unix nanoseconds
+}
+
+// NewController wires a controller to its informer. Nothing runs until Run.
+func NewController(client kubernetes.Interface, deployments appsinformers.TypedDeploymentInformer, clk clock.WithTicker, defaults Schedule, workers int) *Controller {
+	return &Controller{
+		client:   client,
+		informer: deployments.TypedInformer(),
+		lister:   deployments.Lister(),
+		clock:    clk,
+		defaults: defaults,
+		queue:    newKeyQueue(clk),
+		workers:  workers,
+	}
+}
+
+// Run works until ctx is done, which cuts short the passes in flight, or until
+// Shutdown, which does not. It returns when all workers have. The informer must
+// have been started.
+//
+// The handlers are registered here, not before: so a standby has a warm cache and
+// an empty queue, and the registration replays the whole cache to the new leader.
+func (c *Controller) Run(ctx context.Context) error {
+	defer utilruntime.HandleCrashWithContext(ctx)
+	logger := klog.FromContext(ctx)
+	registration, err := c.informer.AddTypedEventHandler(appsinformers.DeploymentHandlerFuncs{
+		AddFunc:    c.added,
+		UpdateFunc: c.updated,
+		DeleteFunc: c.deleted,
+	})
+	if err != nil {
+		return fmt.Errorf("registering the handlers: %w", err)
+	}
+	defer func() { utilruntime.Must(c.informer.RemoveEventHandler(registration)) }()
+
+	defer c.queue.ShutDown()
+	defer context.AfterFunc(ctx, c.queue.ShutDown)()
+	if !cache.WaitFor(ctx, "", registration.HasSyncedChecker()) {
+		return nil
+	}
+
+	logger.Info("Starting workers", "workers", c.workers, "keys", c.queue.Len())
+	c.finished.Store(c.clock.Now().UnixNano())
+	var workers sync.WaitGroup
+	for range c.workers {
+		workers.Go(func() { c.worker(ctx) })
+	}
+	workers.Wait()
+	logger.Info("All workers stopped")
+	return nil
+}
+
+// Shutdown makes Run take no more keys and return when the passes in flight are done.
+func (c *Controller) Shutdown() { c.queue.ShutDown() }
+
+func (c *Controller) added(d *appsv1.Deployment) {
+	if concerns(d) {
+		c.enqueue(d)
+	}
+}
+
+func (c *Controller) updated(old, cur *appsv1.Deployment) {
+	if !concerns(old) && !concerns(cur) {
+		return
+	}
+	// A resync brings the same object again: it is the backstop for timers that
+	// clock steps have made wrong.
+	if old.ResourceVersion == cur.ResourceVersion || changed(old, cur) {
+		c.enqueue(cur)
+	}
+}
+
+// deleted lets reconcile forget the key.
+func (c *Controller) deleted(d cache.DeletedObject[*appsv1.Deployment]) {
+	if d.OptionalObj == nil || concerns(d.OptionalObj) {
+		c.queue.Add(d.GetKey())
+	}
+}
+
+func (c *Controller) enqueue(d *appsv1.Deployment) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(d)
+	if err != nil {
+		utilruntime.HandleError(fmt.Errorf("no key for a Deployment: %w", err))
+		return
+	}
+	c.queue.Add(key)
+}
+
+// concerns tells whether a Deployment has opted in, rightly or not, or has opted
+// out while our record says that it sleeps.
+func concerns(d *appsv1.Deployment) bool {
+	_, on := d.Annotations[AnnotationOn]
+	return on || isAsleep(d)
+}
+
+// changed tells whether two versions of a trimmed Deployment differ in what decide
+// reads: most updates are the Deployment controller counting Pods.
+func changed(old, cur *appsv1.Deployment) bool {
+	return ptr.Deref(old.Spec.Replicas, 1) != ptr.Deref(cur.Spec.Replicas, 1) ||
+		old.UID != cur.UID ||
+		(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) ||
+		!maps.Equal(old.Annotations, cur.Annotations) ||
+		!equality.Semantic.DeepEqual(asleepCondition(old), asleepCondition(cur))
+}
+
+// trim is the informer's transform: it makes anew a Deployment with only what
+// the controller reads, so that the rest can be freed. It must be idempotent.
+func trim(obj any) (any, error) {
+	d, ok := obj.(*appsv1.Deployment)
+	if !ok { // a tombstone: what is inside was trimmed before
+		return obj, nil
+	}
+	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+		Name:            d.Name,
+		Namespace:       d.Namespace,
+		UID:             d.UID,
+		ResourceVersion: d.ResourceVersion,
+	}}
+	if !concerns(d) {
+		return out, nil
+	}
+	out.DeletionTimestamp = d.DeletionTimestamp
+	out.Annotations = make(map[string]string, len(d.Annotations))
+	for name, value := range d.Annotations {
+		if strings.HasPrefix(name, annotationPrefix) {
+			out.Annotations[name] = value
+		}
+	}
+	out.Spec.Replicas = d.Spec.Replicas
+	if c := asleepCondition(d); c != nil {
+		out.Status.Conditions = []appsv1.DeploymentCondition{*c}
+	}
+	return out, nil
+}
+
+func (c *Controller) worker(ctx context.Context) {
+	for c.processNext(ctx) {
+	}
+}
+
+// processNext takes a key, reconciles it, and decides when it comes back.
+func (c *Controller) processNext(ctx context.Context) bool {
+	key, quit := c.queue.Get()
+	if quit {
+		return false
+	}
+	defer c.queue.Done(key)
+	if c.queue.ShuttingDown() { // the workqueue hands out its backlog first; that is for our successor
+		return false
+	}
+	c.busy.Add(1)
+	defer func() {
+		c.finished.Store(c.clock.Now().UnixNano())
+		c.busy.Add(-1)
+	}()
+
+	requeueAfter, err := c.reconcile(ctx, key)
+	switch {
+	case err != nil && ctx.Err() != nil: // we are stopping, nothing is wrong with the key
+	case err != nil:
+		c.queue.AddRateLimited(key)
+		c.failed(ctx, key, c.queue.NumRequeues(key), err)
+	case requeueAfter > 0:
+		c.queue.Forget(key)
+		c.queue.AddAfter(key, requeueAfter)
+	default:
+		c.queue.Forget(key)
+	}
+	return true
+}
+
+// failed tells the operator of each failure, and the owner when it does not pass.
+func (c *Controller) failed(ctx context.Context, key string, failures int, err error) {
+	klog.FromContext(ctx).V(2).Info("Reconciling failed, will retry", "deployment", key, "failures", failures, "err", err)
+	if failures != failuresBeforeEvent {
+		return
+	}
+	utilruntime.HandleErrorWithContext(ctx, err, "Reconciling fails again and again", "deployment", key, "failures", failures)
+	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
+	if d, err2 := c.lister.Deployments(namespace).Get(name); err2 == nil {
+		c.events.Eventf(d, corev1.EventTypeWarning, ReasonReconcileFailed, "%d tries in a row failed, will go on trying: %v", failures, err)
+	}
+}
+
+// reconcile makes one Deployment what its schedule asks for now, by at most one
+// write. It returns how long until time alone changes the answer, 0 for never.
+func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	if err != nil {
+		return 0, fmt.Errorf("splitting the key: %w", err)
+	}
+	d, err := c.lister.Deployments(namespace).Get(name)
+	if apierrors.IsNotFound(err) {
+		c.queue.waitedForStatus(key)
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the cache: %w", err)
+	}
+	requeueAfter, err := c.apply(ctx, key, d)
+	if !apierrors.IsConflict(err) {
+		return requeueAfter, err
+	}
+	// The cache is behind. Decide anew from the live object.
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := c.client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			requeueAfter = 0
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the live object: %w", err)
+		}
+		requeueAfter, err = c.apply(ctx, key, live)
+		return err
+	})
+	return requeueAfter, err
+}
+
+// apply decides about a Deployment and does at most one write: the scale before
+// the condition, since the former's watch event brings the key back.
+func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment) (time.Duration, error) {
+	out := decide(d, c.defaults, c.clock.Now())
+	switch {
+	case out.scale:
+		if err := c.scale(ctx, d, out); err != nil {
+			return 0, err
+		}
+		c.queue.waitForStatus(key)
+	case out.condition == nil || sameCondition(d, out.condition):
+		c.queue.waitedForStatus(key)
+		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
+			logger.Info("Nothing to do", "deployment", key, "next", formatBoundary(out.next))
+		}
+	case !c.queue.waitedForStatus(key):
+		c.queue.waitForStatus(key)
+		return time.Nanosecond, nil // by way of the second band
+	default:
+		if err := c.writeCondition(ctx, d, *out.condition); err != nil {
+			c.queue.waitForStatus(key)
+			return 0, err
+		}
+		klog.FromContext(ctx).Info("Wrote the condition", "deployment", klog.KObj(d), "status", out.condition.Status, "reason", out.condition.Reason, "message", out.condition.Message)
+		c.announce(d, out)
+	}
+	if out.next.IsZero() {
+		return 0, nil
+	}
+	return max(out.next.Sub(c.clock.Now()), minRequeue), nil
+}
+
+// scale writes the decided count by the scale subresource, on condition that the
+// object is still the one that was decided on.
+func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out decision) error {
+	_, err := c.client.AppsV1().Deployments(d.Namespace).UpdateScale(ctx, d.Name, &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, UID: d.UID, ResourceVersion: d.ResourceVersion},
+		Spec:       autoscalingv1.ScaleSpec{Replicas: out.replicas},
+	}, metav1.UpdateOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted since: its event brings the key back
+	}
+	if err != nil {
+		return fmt.Errorf("scaling: %w", err)
+	}
+	old := ptr.Deref(d.Spec.Replicas, 1)
+	klog.FromContext(ctx).Info("Scaled", "deployment", klog.KObj(d), "from", old, "to", out.replicas, "reason", out.condition.Reason, "next", formatBoundary(out.next))
+	reason := ReasonScaledUp
+	if out.replicas < old {
+		reason = ReasonScaledDown
+	}
+	c.events.Eventf(d, corev1.EventTypeNormal, reason, "Scaled from %d to %d: %s", old, out.replicas, out.why)
+	return nil
+}
+
+// announce emits the events that go with a change of the condition. The condition
+// is what keeps them from being repeated.
+func (c *Controller) announce(d *appsv1.Deployment, out decision) {
+	switch out.condition.Reason {
+	case ReasonInvalidSchedule:
+		c.events.Eventf(d, corev1.EventTypeWarning, ReasonInvalidSchedule, "Not scaled until this is right: %s", out.condition.Message)
+	case ReasonReleased:
+		c.events.Eventf(d, corev1.EventTypeNormal, ReasonReleased, "Not managed any more, left at %d replicas", out.replicas)
+	}
+}
+
+// errStuck is what Healthy reports.
+var errStuck = errors.New("all workers are busy and none has finished a pass for " + stuckTimeout.String())
+
+// Healthy fails when all workers are stuck in their passes.
+func (c *Controller) Healthy() error {
+	since := c.clock.Now().UnixNano() - c.finished.Load()
+	if c.busy.Load() >= int64(c.workers) && since > stuckTimeout.Nanoseconds() {
+		return errStuck
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/record/util"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// eventBacklog is how many events may wait; a boundary of as many
+	// Deployments emits them at once.
+	eventBacklog = 1 << 16
+	eventSenders = 4
+	// eventPause is how often a sender looks whether it may go on.
+	eventPause = 20 * time.Millisecond
+	// eventTimeout bounds one request.
+	eventTimeout = 10 * time.Second
+)
+
+// eventRetry spreads the tries to deliver one event over about three minutes,
+// so that a restart of the API server costs none.
+var eventRetry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 11, Cap: time.Minute}
+
+// EventRecorder tells users about a Deployment by an event.
+type EventRecorder interface {
+	Eventf(object *appsv1.Deployment, eventtype, reason, format string, args ...any)
+}
+
+// eventDeliverer is an EventRecorder that loses nothing: client-go's broadcaster
+// drops what its sink cannot take at once, half the events of a boundary of
+// 2,000 Deployments. It counts, aggregates and limits like that one, by the
+// same correlator.
+type eventDeliverer struct {
+	client     corev1client.EventsGetter
+	correlator *record.EventCorrelator
+	clock      clock.Clock
+	// hold tells that scale writes are waiting: events then let them go first.
+	hold func() bool
+
+	backlog chan *corev1.Event
+	closing chan struct{} // closed by Shutdown
+	senders sync.WaitGroup
+	lost    atomic.Int64
+}
+
+func newEventDeliverer(client corev1client.EventsGetter, clk clock.Clock, hold func() bool) *eventDeliverer {
+	return &eventDeliverer{
+		client:     client,
+		correlator: record.NewEventCorrelator(clk),
+		clock:      clk,
+		hold:       hold,
+		backlog:    make(chan *corev1.Event, eventBacklog),
+		closing:    make(chan struct{}),
+	}
+}
+
+// Eventf queues an event and returns at once.
+func (e *eventDeliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
+	now := e.clock.Now()
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: util.GenerateEventName(d.Name, now.UnixNano()), Namespace: d.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
+			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
+		},
+		Source:              corev1.EventSource{Component: fieldManager},
+		ReportingController: fieldManager,
+		Type:                eventtype,
+		Reason:              reason,
+		Message:             fmt.Sprintf(format, args...),
+		FirstTimestamp:      metav1.NewTime(now),
+		LastTimestamp:       metav1.NewTime(now),
+		Count:               1,
+	}
+	select {
+	case e.backlog <- event:
+	default:
+		e.lost.Add(1)
+	}
+}
+
+// Start starts the senders. They work until Shutdown, or until ctx is done.
+func (e *eventDeliverer) Start(ctx context.Context) {
+	for range eventSenders {
+		e.senders.Go(func() { e.send(ctx) })
+	}
+}
+
+// Shutdown delivers what waits, until ctx is done, and stops the senders. What
+// is left then is lost, and logged as such.
+func (e *eventDeliverer) Shutdown(ctx context.Context, stop context.CancelFunc) {
+	close(e.closing)
+	done := make(chan struct{})
+	go func() { e.senders.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	stop()
+	<-done
+	if n := e.lost.Load() + int64(len(e.backlog)); n > 0 {
+		klog.FromContext(ctx).Info("Some events could not be delivered", "events", n)
+	}
+}
+
+func (e *eventDeliverer) send(ctx context.Context) {
+	for {
+		var event *corev1.Event
+		select {
+		case event = <-e.backlog:
+		default:
+			select {
+			case event = <-e.backlog:
+			case <-e.closing:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		for e.hold() && ctx.Err() == nil && !e.isClosing() {
+			e.clock.Sleep(eventPause)
+		}
+		e.deliver(ctx, event)
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (e *eventDeliverer) isClosing() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// deliver writes one event, or the count of one that is there already.
+func (e *eventDeliverer) deliver(ctx context.Context, event *corev1.Event) {
+	result, err := e.correlator.EventCorrelate(event)
+	if err == nil && result.Skip {
+		return // the same object has had too many of late
+	}
+	if err == nil {
+		err = wait.ExponentialBackoffWithContext(ctx, eventRetry, func(ctx context.Context) (bool, error) {
+			err := e.write(ctx, result)
+			if err == nil || !retriable(err) {
+				return true, err
+			}
+			klog.FromContext(ctx).V(2).Info("Writing an event failed, will retry", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "err", err)
+			return false, nil
+		})
+	}
+	if err != nil {
+		e.lost.Add(1)
+		klog.FromContext(ctx).V(2).Info("Lost an event", "object", klog.KRef(event.Namespace, event.InvolvedObject.Name), "reason", event.Reason, "err", err)
+	}
+}
+
+func (e *eventDeliverer) write(ctx context.Context, result *record.EventCorrelateResult) error {
+	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
+	defer cancel()
+	events := e.client.Events(result.Event.Namespace)
+	if result.Event.Count > 1 {
+		written, err := events.Patch(ctx, result.Event.Name, types.StrategicMergePatchType, result.Patch, metav1.PatchOptions{FieldManager: fieldManager})
+		if err == nil {
+			e.correlator.UpdateState(written)
+			return nil
+		}
+		if !apierrors.IsNotFound(err) { // else it has expired: make it anew
+			return fmt.Errorf("patching an event: %w", err)
+		}
+	}
+	result.Event.ResourceVersion = ""
+	written, err := events.Create(ctx, result.Event, metav1.CreateOptions{FieldManager: fieldManager})
+	if err != nil {
+		return fmt.Errorf("creating an event: %w", err)
+	}
+	e.correlator.UpdateState(written)
+	return nil
+}
+
+// retriable tells a trouble that passes from an answer that stays.
+func retriable(err error) bool {
+	if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		return true // the API server was not reached, or did not answer as itself
+	}
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err)
+}

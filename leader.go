@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// errLeaseLost is why a leader stops that was not told to.
+var errLeaseLost = errors.New("lost the Lease")
+
+// electionOptions say which Lease to campaign for, and its timing.
+type electionOptions struct {
+	LeaderElect                bool
+	Namespace, Name            string
+	LeaseDuration              time.Duration
+	RenewDeadline, RetryPeriod time.Duration
+}
+
+// validate applies client-go's own rules, and leaves room for one request of
+// the Lease's client between the last moment at which this process may write
+// and the first at which another may.
+func (o *electionOptions) validate() error {
+	switch {
+	case o.RetryPeriod <= 0:
+		return errors.New("--leader-elect-retry-period must be positive")
+	case o.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(o.RetryPeriod)):
+		return fmt.Errorf("--leader-elect-renew-deadline %v must be more than %v times --leader-elect-retry-period %v", o.RenewDeadline, leaderelection.JitterFactor, o.RetryPeriod)
+	case o.LeaseDuration < o.RenewDeadline+o.RetryPeriod+time.Second:
+		return fmt.Errorf("--leader-elect-lease-duration %v must be at least a second more than --leader-elect-renew-deadline %v and --leader-elect-retry-period %v together", o.LeaseDuration, o.RenewDeadline, o.RetryPeriod)
+	case o.LeaseDuration%time.Second != 0:
+		return fmt.Errorf("--leader-elect-lease-duration %v must be whole seconds", o.LeaseDuration)
+	case o.Name == "":
+		return errors.New("--leader-elect-resource-name must not be empty")
+	}
+	return nil
+}
+
+// leadership is this process's part in the election.
+type leadership struct {
+	options electionOptions
+	elector atomic.Pointer[leaderelection.LeaderElector]
+	// watchdog fails when the leader has not renewed within LeaseDuration plus
+	// its timeout: the election's own loop is then dead.
+	watchdog *leaderelection.HealthzAdaptor
+}
+
+func newLeadership(options electionOptions) *leadership {
+	return &leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
+}
+
+// Leading tells whether this process may write: it holds the Lease and has
+// renewed it within RenewDeadline. The rest of LeaseDuration is a margin in
+// which nobody writes. The clock is monotonic and goes on while a process is
+// stopped, so one that comes back late finds the answer false.
+func (l *leadership) Leading() bool {
+	if !l.options.LeaderElect {
+		return true
+	}
+	elector := l.elector.Load()
+	return elector != nil && elector.IsLeader() && elector.Check(l.options.RenewDeadline-l.options.LeaseDuration) == nil
+}
+
+// guard refuses every request but reads while this process does not lead.
+// It is the last thing before the wire, so no path through the code misses it.
+func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method != http.MethodGet && !l.Leading() {
+			return nil, errors.New("not the leader: refusing to write")
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// worker is what a leader runs: Run returns when ctx is done, or Shutdown was
+// called and the work in flight is finished.
+type worker interface {
+	Run(ctx context.Context) error
+	Shutdown()
+}
+
+// run campaigns for the Lease and, as leader, runs w. When stop is done, it
+// shuts w down, waits for it, at most patience, and only then releases the Lease,
+// so that no write follows the release. When the Lease is lost, w's context is
+// cancelled and the result is errLeaseLost.
+func (l *leadership) run(ctx, stop context.Context, config *rest.Config, w worker, patience time.Duration) error {
+	if !l.options.LeaderElect {
+		return l.lead(ctx, stop, w, patience)
+	}
+	elector, elected, err := l.newElector(config)
+	if err != nil {
+		return err
+	}
+	electionCtx, endElection := context.WithCancel(ctx)
+	defer endElection()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		elector.Run(electionCtx) // on its way out it releases a Lease that it holds
+	}()
+
+	select {
+	case <-stop.Done():
+		endElection()
+		<-ended
+		return nil
+	case <-ended:
+		return errLeaseLost
+	case leaseCtx := <-elected:
+		err := l.lead(leaseCtx, stop, w, patience)
+		endElection()
+		<-ended
+		if err == nil && stop.Err() == nil {
+			err = errLeaseLost
+		}
+		return err
+	}
+}
+
+// lead runs w until ctx is done or stop is.
+func (l *leadership) lead(ctx, stop context.Context, w worker, patience time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-stop.Done():
+	}
+	w.Shutdown()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		klog.FromContext(ctx).Info("Work in flight did not finish in time, cutting it short", "patience", patience)
+		cancel()
+		return <-done
+	}
+}
+
+// newElector prepares the election; the channel yields the leader's context once.
+func (l *leadership) newElector(config *rest.Config) (*leaderelection.LeaderElector, <-chan context.Context, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return nil, nil, fmt.Errorf("naming this candidate: %w", err)
+	}
+	identity := hostname + "_" + string(uuid.NewUUID())
+
+	// A client of its own: it must not wait behind the workers' requests, nor for
+	// a silent API server beyond the margin that Leading leaves.
+	config = rest.CopyConfig(config)
+	config.Timeout = l.options.LeaseDuration - l.options.RenewDeadline - l.options.RetryPeriod
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the Lease's client: %w", err)
+	}
+	elected := make(chan context.Context, 1)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.Namespace, Name: l.options.Name},
+			Client:     client.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
+		},
+		LeaseDuration:   l.options.LeaseDuration,
+		RenewDeadline:   l.options.RenewDeadline,
+		RetryPeriod:     l.options.RetryPeriod,
+		ReleaseOnCancel: true,
+		WatchDog:        l.watchdog,
+		Name:            l.options.Name,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { elected <- ctx },
+			OnStoppedLeading: func() {},
+			OnNewLeader: func(leader string) {
+				klog.Background().Info("Leader elected", "leader", leader, "self", leader == identity)
+			},
+		},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("setting up the election: %w", err)
+	}
+	l.watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
+	l.elector.Store(elector)
+	return elector, elected, nil
+}

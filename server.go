@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+)
+
+// check is a named condition of /livez or /readyz.
+type check struct {
+	name string
+	fail func() error // nil: well
+}
+
+// newHandler serves what operators and their tools ask for over HTTP.
+func newHandler(livez, readyz []check) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /livez", checkHandler(livez))
+	mux.Handle("GET /readyz", checkHandler(readyz))
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	return mux
+}
+
+// checkHandler answers 200 and ok, or 500 and a line for each check that fails.
+func checkHandler(checks []check) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var failed []error
+		for _, c := range checks {
+			if err := c.fail(); err != nil {
+				failed = append(failed, fmt.Errorf("%s: %w", c.name, err))
+			}
+		}
+		if err := errors.Join(failed...); err != nil {
+			klog.Background().V(2).Info("Health check failed", "err", err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+}
+
+// serve serves on the listener until ctx is done.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving HTTP: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ConditionAsleep is our condition on a Deployment's status: True while it
+// sleeps, False while it is awake, Unknown while its schedule cannot be read.
+// It is also our record: the API server keeps it over our restarts.
+const ConditionAsleep appsv1.DeploymentConditionType = annotationPrefix + "Asleep"
+
+// Reasons of the condition.
+const (
+	ReasonNightWindow     = "NightWindow"     // True: the window says so
+	ReasonAsleepUntil     = "AsleepUntil"     // True: the override says so
+	ReasonDayWindow       = "DayWindow"       // False: the window says so
+	ReasonAwakeUntil      = "AwakeUntil"      // False: the override says so
+	ReasonReleased        = "Released"        // False: opted out while asleep; also an event
+	ReasonInvalidSchedule = "InvalidSchedule" // Unknown; also an event
+)
+
+// Reasons of events alone.
+const (
+	ReasonScaledDown      = "ScaledDown"
+	ReasonScaledUp        = "ScaledUp"
+	ReasonReconcileFailed = "ReconcileFailed" // several tries in a row
+)
+
+// fieldManager owns what we write, in the objects' managedFields.
+const fieldManager = "schedule-night"
+
+// asleepCondition is our condition on the Deployment, nil if it has none.
+func asleepCondition(d *appsv1.Deployment) *appsv1.DeploymentCondition {
+	for i := range d.Status.Conditions {
+		if d.Status.Conditions[i].Type == ConditionAsleep {
+			return &d.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// isAsleep tells whether our record says that the Deployment was put to sleep.
+func isAsleep(d *appsv1.Deployment) bool {
+	c := asleepCondition(d)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// recordFormat is the message of the condition: the count that was applied, the
+// day's count, and until when.
+const recordFormat = "replicas=%d expected=%d until=%s"
+
+func recordMessage(replicas, expected int32, until time.Time) string {
+	return fmt.Sprintf(recordFormat, replicas, expected, formatBoundary(until))
+}
+
+// readRecord reads back what the condition recorded.
+func readRecord(d *appsv1.Deployment) (replicas, expected int32, ok bool) {
+	c := asleepCondition(d)
+	if c == nil {
+		return 0, 0, false
+	}
+	var until string
+	n, _ := fmt.Sscanf(c.Message, recordFormat, &replicas, &expected, &until)
+	return replicas, expected, n == 3
+}
+
+// formatBoundary writes a boundary in its own zone, "-" where there is none.
+func formatBoundary(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
+	c := &appsv1.DeploymentCondition{
+		Type:    ConditionAsleep,
+		Status:  corev1.ConditionFalse,
+		Reason:  ReasonDayWindow,
+		Message: recordMessage(s.Replicas(state.Asleep), s.Expected, state.Next),
+	}
+	switch {
+	case state.Asleep && state.Override:
+		c.Status, c.Reason = corev1.ConditionTrue, ReasonAsleepUntil
+	case state.Asleep:
+		c.Status, c.Reason = corev1.ConditionTrue, ReasonNightWindow
+	case state.Override:
+		c.Reason = ReasonAwakeUntil
+	}
+	return c
+}
+
+func invalidCondition(err error) *appsv1.DeploymentCondition {
+	return &appsv1.DeploymentCondition{Type: ConditionAsleep, Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+}
+
+func releasedCondition(replicas int32) *appsv1.DeploymentCondition {
+	return &appsv1.DeploymentCondition{
+		Type:    ConditionAsleep,
+		Status:  corev1.ConditionFalse,
+		Reason:  ReasonReleased,
+		Message: recordMessage(replicas, replicas, time.Time{}),
+	}
+}
+
+// explain says in words what a state rests on and when it ends.
+func explain(s *Schedule, state State) string {
+	var why string
+	switch {
+	case state.Override && state.Asleep:
+		why = "asleep until " + s.AsleepUntil.In(s.Location).Format(time.RFC3339)
+	case state.Override:
+		why = "awake until " + s.AwakeUntil.In(s.Location).Format(time.RFC3339)
+	case state.Asleep:
+		why = "asleep in window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+	default:
+		why = "awake outside window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+	}
+	return why + ", next change " + formatBoundary(state.Next)
+}
+
+// sameCondition tells whether the Deployment's condition already says what want does.
+func sameCondition(d *appsv1.Deployment, want *appsv1.DeploymentCondition) bool {
+	have := asleepCondition(d)
+	return have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message
+}
+
+// conditionPatch is a strategic merge patch of our condition alone, which
+// leaves the Deployment controller's part of the status as it is. The UID makes
+// it fail on an object that was made anew under the same name.
+type conditionPatch struct {
+	Metadata struct {
+		UID types.UID `json:"uid"`
+	} `json:"metadata"`
+	Status struct {
+		Conditions []appsv1.DeploymentCondition `json:"conditions"`
+	} `json:"status"`
+}
+
+// writeCondition makes our condition on the Deployment read as want. Its
+// transition time moves only with its status.
+func (c *Controller) writeCondition(ctx context.Context, d *appsv1.Deployment, want appsv1.DeploymentCondition) error {
+	want.LastUpdateTime = metav1.NewTime(c.clock.Now())
+	want.LastTransitionTime = want.LastUpdateTime
+	if have := asleepCondition(d); have != nil && have.Status == want.Status {
+		want.LastTransitionTime = have.LastTransitionTime
+	}
+	var patch conditionPatch
+	patch.Metadata.UID = d.UID
+	patch.Status.Conditions = []appsv1.DeploymentCondition{want}
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encoding the condition: %w", err)
+	}
+	_, err = c.client.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.StrategicMergePatchType, body,
+		metav1.PatchOptions{FieldManager: fieldManager}, "status")
+	if apierrors.IsInvalid(err) { // another UID: to the caller the same as another resourceVersion
+		return apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, err)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the condition: %w", err)
+	}
+	return nil
+}
