@@ -108,7 +108,7 @@ func (c *Controller) Shutdown() { c.queue.ShutDown() }
 
 func (c *Controller) added(d *appsv1.Deployment) {
 	if concerns(d) {
-		c.enqueue(d)
+		c.queue.Add(keyOf(d))
 	}
 }
 
@@ -117,9 +117,10 @@ func (c *Controller) updated(old, cur *appsv1.Deployment) {
 		return
 	}
 	// A resync brings the same object again: it is the backstop for timers that
-	// clock steps have made wrong.
-	if old.ResourceVersion == cur.ResourceVersion || changed(old, cur) {
-		c.enqueue(cur)
+	// clock steps have made wrong. It does not cut short the pause after a failure.
+	resync := old.ResourceVersion == cur.ResourceVersion
+	if changed(old, cur) || resync && c.queue.NumRequeues(keyOf(cur)) == 0 {
+		c.queue.Add(keyOf(cur))
 	}
 }
 
@@ -130,13 +131,11 @@ func (c *Controller) deleted(d cache.DeletedObject[*appsv1.Deployment]) {
 	}
 }
 
-func (c *Controller) enqueue(d *appsv1.Deployment) {
+// keyOf is the key that client-go's own functions give a Deployment.
+func keyOf(d *appsv1.Deployment) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(d)
-	if err != nil {
-		utilruntime.HandleError(fmt.Errorf("no key for a Deployment: %w", err))
-		return
-	}
-	c.queue.Add(key)
+	utilruntime.Must(err) // only something that is no API object has none
+	return key
 }
 
 // concerns tells whether a Deployment has opted in, rightly or not, or has opted
@@ -267,7 +266,10 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		requeueAfter, err = c.apply(ctx, key, live)
 		return err
 	})
-	return requeueAfter, err
+	if err != nil {
+		return 0, fmt.Errorf("after a conflict: %w", err)
+	}
+	return requeueAfter, nil
 }
 
 // apply decides about a Deployment and does at most one write: the scale before

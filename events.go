@@ -31,9 +31,9 @@ const (
 	eventTimeout = 10 * time.Second
 )
 
-// eventRetry spreads the tries to deliver one event over about three minutes,
-// so that a restart of the API server costs none.
-var eventRetry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 11, Cap: time.Minute}
+// eventRetry spreads the tries to deliver one event over about eleven minutes, so
+// that a restart of the API server costs none.
+var eventRetry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 20}
 
 // EventRecorder tells users about a Deployment by an event.
 type EventRecorder interface {

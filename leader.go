@@ -11,8 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -46,6 +45,12 @@ func (o *electionOptions) validate() error {
 		return errors.New("--leader-elect-resource-name must not be empty")
 	}
 	return nil
+}
+
+// requestTimeout is what the Lease's client must have: a leader that is cut off has
+// then stopped before its Lease can pass to another.
+func (o *electionOptions) requestTimeout() time.Duration {
+	return o.LeaseDuration - o.RenewDeadline - o.RetryPeriod
 }
 
 // leadership is this process's part in the election.
@@ -99,11 +104,11 @@ type worker interface {
 // shuts w down, waits for it, at most patience, and only then releases the Lease,
 // so that no write follows the release. When the Lease is lost, w's context is
 // cancelled and the result is errLeaseLost.
-func (l *leadership) run(ctx, stop context.Context, config *rest.Config, w worker, patience time.Duration) error {
+func (l *leadership) run(ctx, stop context.Context, leases coordinationv1client.LeasesGetter, w worker, patience time.Duration) error {
 	if !l.options.LeaderElect {
 		return l.lead(ctx, stop, w, patience)
 	}
-	elector, elected, err := l.newElector(config)
+	elector, elected, err := l.newElector(leases)
 	if err != nil {
 		return err
 	}
@@ -156,26 +161,18 @@ func (l *leadership) lead(ctx, stop context.Context, w worker, patience time.Dur
 }
 
 // newElector prepares the election; the channel yields the leader's context once.
-func (l *leadership) newElector(config *rest.Config) (*leaderelection.LeaderElector, <-chan context.Context, error) {
+func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*leaderelection.LeaderElector, <-chan context.Context, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, nil, fmt.Errorf("naming this candidate: %w", err)
 	}
 	identity := hostname + "_" + string(uuid.NewUUID())
 
-	// A client of its own: it must not wait behind the workers' requests, nor for
-	// a silent API server beyond the margin that Leading leaves.
-	config = rest.CopyConfig(config)
-	config.Timeout = l.options.LeaseDuration - l.options.RenewDeadline - l.options.RetryPeriod
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making the Lease's client: %w", err)
-	}
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.Namespace, Name: l.options.Name},
-			Client:     client.CoordinationV1(),
+			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
 		},
 		LeaseDuration:   l.options.LeaseDuration,

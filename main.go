@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -116,7 +117,12 @@ func newCommand() *cobra.Command {
 
 Without a command it runs the controller, against --kubeconfig, else $KUBECONFIG,
 else the cluster that it runs in, else ~/.kube/config.`,
-		Args:          cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -299,7 +305,7 @@ func identity(ctx context.Context, client kubernetes.Interface) (string, error) 
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err): // it is there, and does not tell
 		return "unknown", nil
 	}
-	return "", err
+	return "", fmt.Errorf("cannot reach the API server: %w", err)
 }
 
 // run wires the parts together and runs them until stop is done.
@@ -322,7 +328,7 @@ func (o *options) run(stop context.Context) error {
 	}
 	user, err := identity(stop, reader)
 	if err != nil {
-		return fmt.Errorf("cannot reach the API server: %w", err)
+		return err
 	}
 	logger.Info("Starting schedule-night", "version", moduleVersion(), "server", config.Host, "user", user,
 		"window", o.defaults.Window.String(), "timezone", o.timezone, "nightReplicas", o.night)
@@ -334,6 +340,14 @@ func (o *options) run(stop context.Context) error {
 	writer, err := kubernetes.NewForConfig(writerConfig)
 	if err != nil {
 		return fmt.Errorf("making the client: %w", err)
+	}
+
+	// Renewals must not wait behind the workers' requests.
+	leaseConfig := rest.CopyConfig(config)
+	leaseConfig.Timeout = o.election.requestTimeout()
+	leases, err := coordinationv1client.NewForConfig(leaseConfig)
+	if err != nil {
+		return fmt.Errorf("making the Lease's client: %w", err)
 	}
 
 	factory, err := o.newInformerFactory(reader)
@@ -388,7 +402,7 @@ func (o *options) run(stop context.Context) error {
 	}
 	logger.Info("Caches synced")
 
-	err = leadership.run(ctx, stop, config, controller, shutdownPatience)
+	err = leadership.run(ctx, stop, leases, controller, shutdownPatience)
 	eventsDeadline, cancelEvents := context.WithTimeout(ctx, eventsPatience)
 	defer cancelEvents()
 	events.Shutdown(eventsDeadline, stopEvents)

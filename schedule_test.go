@@ -160,9 +160,9 @@ func TestScheduleOptIn(t *testing.T) {
 
 func TestWindowString(t *testing.T) {
 	for text, want := range map[string]string{
-		"21:00-07:00":                              "21:00-07:00",
-		"21:00 - 07:00":                            "21:00-07:00",
-		"Mon-Sun 21:00-07:00":                      "21:00-07:00",
+		"21:00-07:00":         "21:00-07:00",
+		"21:00 - 07:00":       "21:00-07:00",
+		"Mon-Sun 21:00-07:00": "21:00-07:00",
 		"Mon-Fri 21:00-07:00,Sat,sun 00:00-24:00":  "Mon-Fri 21:00-07:00, Sat-Sun 00:00-24:00",
 		"Sat - MON\n20:00-08:00":                   "Mon, Sat-Sun 20:00-08:00",
 		"Mon,Wed,Fri 18:15-06:45":                  "Mon, Wed, Fri 18:15-06:45",

@@ -165,7 +165,7 @@ func (c *Controller) writeCondition(ctx context.Context, d *appsv1.Deployment, w
 	_, err = c.client.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.StrategicMergePatchType, body,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if apierrors.IsInvalid(err) { // another UID: to the caller the same as another resourceVersion
-		return apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, err)
+		err = apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("writing the condition: %w", err)

@@ -166,7 +166,7 @@ func (c *Cluster) prepare(options Options) error {
 		token := make([]byte, 16)
 		rand.Read(token) // never fails
 		fmt.Fprintf(&tokens, "%x,%s,%s,%q\n", token, user.name, user.name, user.group)
-		if err := c.writeKubeconfig(c.kubeconfig(part), hex.EncodeToString(token)); err != nil {
+		if err := c.writeKubeconfig(c.kubeconfig(part), "default", hex.EncodeToString(token)); err != nil {
 			return err
 		}
 	}
@@ -241,11 +241,11 @@ func (c *Cluster) kubeconfig(user string) string {
 	return filepath.Join(c.Dir, user+".kubeconfig")
 }
 
-func (c *Cluster) writeKubeconfig(path, token string) error {
+func (c *Cluster) writeKubeconfig(path, namespace, token string) error {
 	config := clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"local": {Server: c.server, CertificateAuthority: c.serverCert()}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"user": {Token: token}},
-		Contexts:       map[string]*clientcmdapi.Context{"local": {Cluster: "local", AuthInfo: "user"}},
+		Contexts:       map[string]*clientcmdapi.Context{"local": {Cluster: "local", AuthInfo: "user", Namespace: namespace}},
 		CurrentContext: "local",
 	}
 	if err := clientcmd.WriteToFile(config, path); err != nil {
@@ -254,8 +254,8 @@ func (c *Cluster) writeKubeconfig(path, token string) error {
 	return nil
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount
-// and returns its path.
+// ServiceAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount, and
+// its namespace as the default, as in a Pod. It returns the file's path.
 func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name string) (string, error) {
 	expiry := int64((10 * time.Hour).Seconds())
 	request, err := c.Client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
@@ -264,7 +264,7 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 		return "", fmt.Errorf("getting a token: %w", err)
 	}
 	path := c.kubeconfig(namespace + "." + name)
-	return path, c.writeKubeconfig(path, request.Status.Token)
+	return path, c.writeKubeconfig(path, namespace, request.Status.Token)
 }
 
 // StartPart starts a part that is not running and returns when it is ready.

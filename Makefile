@@ -1,0 +1,57 @@
+# The two that do everything on a fresh machine: make demo, make test.
+
+BIN     := $(CURDIR)/bin
+CLUSTER := $(CURDIR)/.cluster
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-unit test-e2e vet lint fuzz bench build build-cluster cluster-up cluster-down clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
+	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
+
+test: vet lint test-unit fuzz test-e2e ## everything: vet, lint, unit tests with -race, end to end on a real control plane
+	@echo "all tests passed"
+
+test-unit: ## the fast ones
+	KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 10m ./...
+
+test-e2e: build build-cluster ## end to end on a real control plane
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 30m -count=1 -v ./e2e/...
+
+vet: ## go vet and gofmt
+	go vet ./...
+	cd test && go vet ./...
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
+
+lint: ## golangci-lint, at the version that tools/lint pins
+	cd tools/lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(BIN)/golangci-lint run ./...
+	cd test && $(BIN)/golangci-lint run ./...
+
+FUZZTIME ?= 10s
+fuzz: ## look for texts that the parsers mistake; FUZZTIME=10m for longer
+	go test -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME) .
+
+bench: ## Go benchmarks, for benchstat
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) .
+
+build: ## the program, in bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/schedule-night .
+
+build-cluster: ## the control plane's programs, into the user's cache; about 25 min once, on two cores
+	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
+	cd test && $(BIN)/cluster build
+
+cluster-up: build-cluster ## start a local control plane; prints its KUBECONFIG
+	@cd test && $(BIN)/cluster up $(CLUSTER)
+
+cluster-down: ## stop it
+	@$(BIN)/cluster down $(CLUSTER)
+
+clean: ## remove what was built here
+	rm -rf $(BIN)

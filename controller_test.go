@@ -1,0 +1,728 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(testLog{}) // what matters is in events, conditions and writes
+	// Drop the handler that pauses after an error: it measures from an instant
+	// outside of a bubble, and so would pause for decades of its time.
+	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
+}
+
+type testLog struct{}
+
+func (testLog) Write(p []byte) (int, error) { return len(p), nil }
+
+// deployment makes web in namespace default, with the annotations "on=true
+// expected=3" and those given, each as name=value without the prefix.
+func deployment(replicas int32, annotations ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", Annotations: map[string]string{
+			AnnotationOn: "true", AnnotationExpected: "3", "example.com/other": "x",
+		}},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas},
+	}
+	for _, a := range annotations {
+		name, value, _ := strings.Cut(a, "=")
+		d.Annotations[annotationPrefix+name] = value
+	}
+	return d
+}
+
+// without removes annotations.
+func without(d *appsv1.Deployment, names ...string) *appsv1.Deployment {
+	for _, name := range names {
+		delete(d.Annotations, annotationPrefix+name)
+	}
+	return d
+}
+
+// withCondition sets our condition.
+func withCondition(d *appsv1.Deployment, status corev1.ConditionStatus, reason, message string) *appsv1.Deployment {
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: ConditionAsleep, Status: status, Reason: reason, Message: message})
+	return d
+}
+
+func asleepSince(d *appsv1.Deployment) *appsv1.Deployment {
+	return withCondition(d, corev1.ConditionTrue, ReasonNightWindow, "replicas=0 expected=3 until=2026-11-29T07:00:00Z")
+}
+
+// TestDecide is the decision table of the README's "What it decides".
+func TestDecide(t *testing.T) {
+	const day, night = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
+	deleted := deployment(3)
+	deleted.DeletionTimestamp = &metav1.Time{Time: mustTime(t, day)}
+	nilReplicas := deployment(0)
+	nilReplicas.Spec.Replicas = nil
+	nilReplicasOne := deployment(0, "expected=1")
+	nilReplicasOne.Spec.Replicas = nil
+
+	for _, tc := range []struct {
+		name string
+		now  string
+		d    *appsv1.Deployment
+		want string // replicas to write or "-", condition status/reason or "-", next
+	}{
+		{"being deleted", night, deleted, "- - -"},
+		{"never opted in", night, without(deployment(3), "on"), "- - -"},
+		{"opted out", night, deployment(3, "on=false"), "- - -"},
+		{"asleep", night, deployment(3), "0 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"asleep already", night, deployment(0), "- True/NightWindow 2026-11-29T07:00:00Z"},
+		{"asleep at a night count", night, deployment(3, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"from 0 up to a night count", night, deployment(0, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"bigger at night", night, deployment(3, "night-replicas=9"), "9 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"nil replicas means 1", night, nilReplicas, "0 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"nil replicas and 1 expected", day, nilReplicasOne, "- False/DayWindow 2026-11-28T21:00:00Z"},
+		{"awake", day, deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z"},
+		{"awake already", day, deployment(3), "- False/DayWindow 2026-11-28T21:00:00Z"},
+		{"enforced against more", day, deployment(5), "3 False/DayWindow 2026-11-28T21:00:00Z"},
+		{"kept up", night, deployment(3, "awake-until=2026-11-29T01:00:00Z"), "- False/AwakeUntil 2026-11-29T01:00:00Z"},
+		{"sent to sleep", day, deployment(3, "asleep-until=2026-11-28T13:00:00Z"), "0 True/AsleepUntil 2026-11-28T13:00:00Z"},
+		{"wake-only leaves more", day, deployment(8, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z"},
+		{"wake-only leaves less", day, deployment(2, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z"},
+		{"wake-only wakes from 0", day, deployment(0, "daytime=wake-only"), "3 False/DayWindow 2026-11-28T21:00:00Z"},
+		{"wake-only wakes from a night count", day, asleepSince(deployment(1, "daytime=wake-only")), "3 False/DayWindow 2026-11-28T21:00:00Z"},
+		{"wake-only does not cut on waking", day, asleepSince(deployment(8, "daytime=wake-only")), "- False/DayWindow 2026-11-28T21:00:00Z"},
+		{"wake-only sleeps like any other", night, deployment(8, "daytime=wake-only"), "0 True/NightWindow 2026-11-29T07:00:00Z"},
+		{"invalid", night, deployment(3, "window=9pm-7am"), "- Unknown/InvalidSchedule -"},
+		{"invalid opt-in", night, deployment(3, "on=yes"), "- Unknown/InvalidSchedule -"},
+		{"nothing expected", night, without(deployment(3), "expected"), "- Unknown/InvalidSchedule -"},
+		{"both overrides ahead", night, deployment(3, "awake-until=2026-11-29T01:00:00Z", "asleep-until=2026-11-29T02:00:00Z"), "- Unknown/InvalidSchedule 2026-11-29T01:00:00Z"},
+		{"released", night, without(asleepSince(deployment(0)), "on"), "3 False/Released -"},
+		{"released to the annotation", night, asleepSince(deployment(0, "on=false", "expected=5")), "5 False/Released -"},
+		{"released to the record", night, without(asleepSince(deployment(0)), "on", "expected"), "3 False/Released -"},
+		{"released from a bad annotation", night, without(asleepSince(deployment(0, "expected=x")), "on"), "3 False/Released -"},
+		{"released with another count", night, without(asleepSince(deployment(2)), "on"), "- False/Released -"},
+		{"released before", night, without(withCondition(deployment(0), corev1.ConditionFalse, ReasonReleased, "replicas=3 expected=3 until=-"), "on"), "- - -"},
+	} {
+		out := decide(tc.d, testDefaults(t), mustTime(t, tc.now))
+		got := []string{"-", "-", formatBoundary(out.next)}
+		if out.scale {
+			got[0] = strconv.Itoa(int(out.replicas))
+		}
+		if out.condition != nil {
+			got[1] = string(out.condition.Status) + "/" + out.condition.Reason
+		}
+		if got := strings.Join(got, " "); got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// eventLog is an EventRecorder for tests.
+type eventLog struct {
+	mu    sync.Mutex
+	list  []string
+	delay time.Duration // of the caller
+}
+
+func (l *eventLog) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
+	time.Sleep(l.delay)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, fmt.Sprintf("%s %s %s: ", d.Name, eventtype, reason)+fmt.Sprintf(format, args...))
+}
+
+func (l *eventLog) reasons() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []string
+	for _, e := range l.list {
+		list = append(list, strings.TrimSuffix(strings.Fields(e)[2], ":"))
+	}
+	return list
+}
+
+// world is a controller with a fake API server that, unlike the fake clientset
+// alone, assigns resourceVersions, and whose scale subresource scales.
+type world struct {
+	*Controller
+	t       *testing.T
+	client  *fake.Clientset
+	factory informers.SharedInformerFactory
+	events  *eventLog
+	writes  []string // "scale web=0", "status web=True/NightWindow", as they were accepted
+	version int
+	mu      sync.Mutex
+}
+
+var deploymentResource = appsv1.SchemeGroupVersion.WithResource("deployments")
+
+func newWorld(t *testing.T, clk clock.WithTicker, objects ...*appsv1.Deployment) *world {
+	w := &world{t: t, client: fake.NewClientset(), events: &eventLog{}, version: 100}
+	for _, d := range objects {
+		if err := w.client.Tracker().Add(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.client.PrependReactor("update", "deployments", w.updateScale)
+	w.client.PrependReactor("patch", "deployments", w.patchStatus)
+	w.factory = informers.NewSharedInformerFactoryWithOptions(w.client, 30*time.Second, informers.WithTransform(trim))
+	w.Controller = NewController(w.client, w.factory.Apps().V1().Deployments(), clk, testDefaults(t), 4)
+	w.Controller.events = w.events
+	return w
+}
+
+// live is the object as the API server has it.
+func (w *world) live(namespace, name string) *appsv1.Deployment {
+	obj, err := w.client.Tracker().Get(deploymentResource, namespace, name)
+	if err != nil {
+		w.t.Error(err)
+		return &appsv1.Deployment{}
+	}
+	return obj.(*appsv1.Deployment).DeepCopy()
+}
+
+// store writes the object with a new resourceVersion, as any client may.
+func (w *world) store(d *appsv1.Deployment) {
+	w.version++
+	d.ResourceVersion = strconv.Itoa(w.version)
+	if err := w.client.Tracker().Update(deploymentResource, d, d.Namespace); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) edit(change func(*appsv1.Deployment)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.live("default", "web")
+	change(d)
+	w.store(d)
+}
+
+func (w *world) updateScale(action k8stesting.Action) (bool, runtime.Object, error) {
+	update, ok := action.(k8stesting.UpdateAction)
+	if !ok || action.GetSubresource() != "scale" {
+		w.t.Errorf("a write to something else than scale: %v", action)
+		return false, nil, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	scale := update.GetObject().(*autoscalingv1.Scale)
+	d := w.live(scale.Namespace, scale.Name)
+	if scale.UID == "" || scale.ResourceVersion == "" {
+		w.t.Errorf("an unconditional write: %+v", scale)
+	}
+	if scale.UID != d.UID || scale.ResourceVersion != d.ResourceVersion {
+		return true, nil, apierrors.NewConflict(appsv1.Resource("deployments/scale"), d.Name, errors.New("the object has been modified"))
+	}
+	d.Spec.Replicas = &scale.Spec.Replicas
+	w.store(d)
+	w.writes = append(w.writes, fmt.Sprintf("scale %s=%d", d.Name, scale.Spec.Replicas))
+	return true, scale, nil
+}
+
+func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, error) {
+	patch := action.(k8stesting.PatchAction)
+	if action.GetSubresource() != "status" || patch.GetPatchType() != types.StrategicMergePatchType {
+		w.t.Errorf("a patch of something else than the status: %v", action)
+	}
+	var body conditionPatch
+	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil || len(body.Status.Conditions) != 1 {
+		w.t.Errorf("patch %s: %v", patch.GetPatch(), err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	d := w.live(patch.GetNamespace(), patch.GetName())
+	if body.Metadata.UID != d.UID {
+		return true, nil, apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), d.Name, nil)
+	}
+	want := body.Status.Conditions[0]
+	if have := asleepCondition(d); have != nil {
+		*have = want
+	} else {
+		d.Status.Conditions = append(d.Status.Conditions, want)
+	}
+	w.store(d)
+	w.writes = append(w.writes, fmt.Sprintf("status %s=%s/%s", d.Name, want.Status, want.Reason))
+	return true, d, nil
+}
+
+// run runs the controller in a synctest bubble until the test is over.
+func (w *world) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.factory.StartWithContext(ctx)
+	w.factory.WaitForCacheSyncWithContext(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := w.Run(ctx); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-done
+		w.factory.Shutdown()
+	})
+	synctest.Wait()
+}
+
+// until lets the bubble's time pass up to the given instant, and all that it sets
+// off. The informer's resync is the only thing that goes on.
+func (w *world) until(at string) {
+	w.t.Helper()
+	time.Sleep(time.Until(mustTime(w.t, at)))
+	synctest.Wait()
+}
+
+// settle lets all that is due now, and retries of milliseconds, happen.
+func (w *world) settle() {
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.writes, want) {
+		w.t.Errorf("at %s: writes %q, want %q", time.Now().UTC().Format(time.DateTime), w.writes, want)
+	}
+	w.writes = nil
+}
+
+// TestTwoDays goes through two whole days: a write at each boundary, at the very
+// instant, and none between.
+func TestTwoDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01T00:00:00Z
+		w := newWorld(t, clock.RealClock{}, deployment(3))
+		w.run()
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		for _, day := range []string{"01", "02"} {
+			w.until("2000-01-" + day + "T06:59:59Z")
+			w.expect()
+			w.until("2000-01-" + day + "T07:00:00Z")
+			w.settle()
+			w.expect("scale web=3", "status web=False/DayWindow")
+			c := asleepCondition(w.live("default", "web"))
+			if want := "replicas=3 expected=3 until=2000-01-" + day + "T21:00:00Z"; c.Message != want {
+				t.Errorf("message %q, want %q", c.Message, want)
+			}
+			if at := mustTime(t, "2000-01-"+day+"T07:00:00Z"); c.LastTransitionTime.Sub(at) > time.Second {
+				t.Errorf("transition at %v, want %v", c.LastTransitionTime, at)
+			}
+			w.until("2000-01-" + day + "T20:59:59Z")
+			w.expect()
+			w.until("2000-01-" + day + "T21:00:00Z")
+			w.settle()
+			w.expect("scale web=0", "status web=True/NightWindow")
+		}
+		if got, want := w.events.reasons(), []string{"ScaledDown", "ScaledUp", "ScaledDown", "ScaledUp", "ScaledDown"}; !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+		if want := `web Normal ScaledDown: Scaled from 3 to 0: asleep in window "21:00-07:00" UTC, next change 2000-01-01T07:00:00Z`; w.events.list[0] != want {
+			t.Errorf("event %q, want %q", w.events.list[0], want)
+		}
+	})
+}
+
+// TestEdits: an edit takes effect at once, in both directions, day and night.
+func TestEdits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "night-replicas=1"))
+		w.run()
+		w.settle()
+		w.expect("scale web=1", "status web=True/NightWindow")
+		set := func(name, value string) {
+			w.edit(func(d *appsv1.Deployment) { d.Annotations[annotationPrefix+name] = value })
+			w.settle()
+		}
+		set("night-replicas", "0")
+		w.expect("scale web=0", "status web=True/NightWindow")
+		set("awake-until", "2000-01-01T01:00:00Z")
+		w.expect("scale web=3", "status web=False/AwakeUntil")
+		w.until("2000-01-01T01:00:00Z")
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		set("window", "bad")
+		w.expect("status web=Unknown/InvalidSchedule")
+		set("window", "02:00-03:00")
+		w.expect("scale web=3", "status web=False/DayWindow")
+		set("expected", "5")
+		w.expect("scale web=5", "status web=False/DayWindow")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](9) })
+		w.settle()
+		w.expect("scale web=5") // the condition says that already
+		set("on", "false")
+		w.expect()
+		w.until("2000-01-01T02:30:00Z")
+		w.expect()
+		set("on", "true")
+		w.expect("scale web=0", "status web=True/NightWindow")
+		w.edit(func(d *appsv1.Deployment) { d.Annotations = nil })
+		w.settle()
+		w.expect("scale web=5", "status web=False/Released")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) })
+		w.settle()
+		w.expect()
+		want := []string{"ScaledDown", "ScaledDown", "ScaledUp", "ScaledDown", "InvalidSchedule", "ScaledUp", "ScaledUp", "ScaledDown", "ScaledDown", "ScaledUp", "Released"}
+		if got := w.events.reasons(); !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	})
+}
+
+// TestInvalidIsQuiet: a lasting error is one event and one condition, no retries.
+func TestInvalidIsQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "timezone=CEST"))
+		w.run()
+		w.until("2000-01-02T00:00:00Z")
+		w.expect("status web=Unknown/InvalidSchedule")
+		if got := w.events.list; len(got) != 1 || !strings.Contains(got[0], `schedule-night.svc/timezone "CEST": want the name of an IANA time zone`) {
+			t.Errorf("events %q", got)
+		}
+		if n := w.queue.NumRequeues("default/web"); n != 0 {
+			t.Errorf("%d retries", n)
+		}
+	})
+}
+
+// TestClockStep: the timers of the queue do not see a wall clock that was set; the
+// resync does. The controller's clock is a fake one beside the bubble's.
+func TestClockStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stepped := &steppedClock{}
+		w := newWorld(t, stepped, deployment(3, "window=05:00-06:00"))
+		w.run()
+		w.settle()
+		w.expect("status web=False/DayWindow")
+		stepped.set(5 * time.Hour) // forwards: it is 05:00 now
+		time.Sleep(30 * time.Second)
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		stepped.set(0) // and back again
+		time.Sleep(30 * time.Second)
+		w.settle()
+		w.expect("scale web=3", "status web=False/DayWindow")
+	})
+}
+
+// steppedClock is the bubble's clock with an offset.
+type steppedClock struct {
+	clock.RealClock
+	mu     sync.Mutex
+	offset time.Duration
+}
+
+func (c *steppedClock) set(offset time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = offset
+}
+
+func (c *steppedClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.offset)
+}
+
+// TestStaleCache: a conflict is settled by the live object.
+func TestStaleCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3))
+		// The cache never sees this edit's version before the write is tried.
+		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			w.client.ReactionChain = w.client.ReactionChain[1:]
+			w.edit(func(d *appsv1.Deployment) { d.Annotations[AnnotationNightReplicas] = "2" })
+			return false, nil, nil
+		})
+		w.run()
+		w.settle()
+		w.expect("scale web=2", "status web=True/NightWindow")
+	})
+}
+
+// TestRecreated: an object that was made anew under the same name is looked at
+// again before it is written to.
+func TestRecreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, asleepSince(deployment(3)))
+		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			w.client.ReactionChain = w.client.ReactionChain[1:]
+			w.edit(func(d *appsv1.Deployment) {
+				d.UID, d.Annotations, d.Status = "uid-2", map[string]string{}, appsv1.DeploymentStatus{}
+			})
+			return false, nil, nil
+		})
+		w.run()
+		w.settle()
+		w.expect()
+	})
+}
+
+// TestDeletedWhileQueued: a key without an object, or with one that is being
+// deleted, is no error.
+func TestDeletedWhileQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "finalizer=x"))
+		w.run()
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		w.edit(func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		w.until("2000-01-01T08:00:00Z")
+		w.expect()
+		if err := w.client.Tracker().Delete(deploymentResource, "default", "web"); err != nil {
+			t.Fatal(err)
+		}
+		w.queue.Add("default/web")
+		w.settle()
+		w.expect()
+		if n := w.queue.NumRequeues("default/web"); n != 0 || len(w.queue.bands.status) != 0 {
+			t.Errorf("%d retries, %d marks left", n, len(w.queue.bands.status))
+		}
+	})
+}
+
+// TestForbidden: a write that is refused is tried again with growing pauses, told
+// once, and holds up nobody else.
+func TestForbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := deployment(3)
+		other.Name, other.UID = "other", "uid-2"
+		w := newWorld(t, clock.RealClock{}, deployment(3), other)
+		tries := 0
+		forbidden := true
+		w.client.PrependReactor("update", "deployments", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			if action.(k8stesting.UpdateAction).GetObject().(*autoscalingv1.Scale).Name != "web" || !forbidden {
+				return false, nil, nil
+			}
+			tries++
+			return true, nil, apierrors.NewForbidden(appsv1.Resource("deployments/scale"), "web", errors.New("quota"))
+		})
+		w.run()
+		w.settle()
+		w.expect("scale other=0", "status other=True/NightWindow")
+		w.until("2000-01-01T01:00:00Z")
+		w.expect()
+		if tries < 20 || tries > 30 { // 5 ms, 10 ms, … 300 s; resyncs do not add to it
+			t.Errorf("%d tries in an hour", tries)
+		}
+		if got := w.events.reasons(); !slices.Equal(got, []string{"ScaledDown", "ReconcileFailed"}) {
+			t.Errorf("events %q", w.events.list)
+		}
+		forbidden = false
+		w.until("2000-01-01T01:05:01Z")
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		if n := w.queue.NumRequeues("default/web"); n != 0 {
+			t.Errorf("still counts %d failures", n)
+		}
+	})
+}
+
+// TestStatusWaits: no condition is written while a scale write waits.
+func TestStatusWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var objects []*appsv1.Deployment
+		for i := range 200 {
+			d := deployment(3)
+			d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
+			objects = append(objects, d)
+		}
+		w := newWorld(t, clock.RealClock{}, objects...)
+		w.run()
+		w.settle()
+		if len(w.writes) != 400 {
+			t.Fatalf("%d writes, want 400", len(w.writes))
+		}
+		for i, write := range w.writes {
+			// A worker that had its key in hand already may be overtaken.
+			if strings.HasPrefix(write, "status") && i < 200-w.workers {
+				t.Errorf("write %d is %s", i, write)
+			}
+		}
+	})
+}
+
+// TestCacheIsNotMutated: with KUBE_CACHE_MUTATION_DETECTOR=true, as the Makefile
+// sets it, client-go panics too; this holds without.
+func TestCacheIsNotMutated(t *testing.T) {
+	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z"))
+	for _, d := range []*appsv1.Deployment{deployment(3), deployment(0), without(asleepSince(deployment(0)), "on"), deployment(3, "window=x")} {
+		w := newWorld(t, clk, d)
+		indexer := w.informer.GetIndexer()
+		trimmed, err := trim(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := indexer.Add(trimmed); err != nil {
+			t.Fatal(err)
+		}
+		before := trimmed.(*appsv1.Deployment).DeepCopy()
+		for range 3 {
+			if _, err := w.reconcile(context.Background(), "default/web"); err != nil {
+				t.Error(err)
+			}
+		}
+		if after := trimmed.(*appsv1.Deployment); !equalDeployments(before, after) {
+			t.Errorf("the cached object changed from %+v to %+v", before, after)
+		}
+		w.queue.ShutDown()
+	}
+}
+
+func equalDeployments(a, b *appsv1.Deployment) bool {
+	textA, errA := json.Marshal(a)
+	textB, errB := json.Marshal(b)
+	return errA == nil && errB == nil && string(textA) == string(textB)
+}
+
+// TestHandlers: what reaches the queue.
+func TestHandlers(t *testing.T) {
+	version := func(d *appsv1.Deployment, v string) *appsv1.Deployment {
+		d.ResourceVersion = v
+		return d
+	}
+	unmanaged := func() *appsv1.Deployment { return without(deployment(3), "on") }
+	churn := deployment(3)
+	churn.Status.ReadyReplicas = 2
+	gone := cache.DeletedFinalStateUnknown{Key: "default/web"}
+	for _, tc := range []struct {
+		name string
+		call func(*world)
+		want int
+	}{
+		{"added", func(w *world) { w.added(deployment(3)) }, 1},
+		{"added, never opted in", func(w *world) { w.added(unmanaged()) }, 0},
+		{"added, opted out while asleep", func(w *world) { w.added(asleepSince(unmanaged())) }, 1},
+		{"updated, never opted in", func(w *world) { w.updated(unmanaged(), version(unmanaged(), "2")) }, 0},
+		{"updated, opted in", func(w *world) { w.updated(unmanaged(), version(deployment(3), "2")) }, 1},
+		{"updated, opted out", func(w *world) { w.updated(deployment(3), version(unmanaged(), "2")) }, 1},
+		{"status churn", func(w *world) { w.updated(deployment(3), version(churn, "2")) }, 0},
+		{"replicas", func(w *world) { w.updated(deployment(3), version(deployment(2), "2")) }, 1},
+		{"an annotation", func(w *world) { w.updated(deployment(3), version(deployment(3, "expected=4"), "2")) }, 1},
+		{"our condition", func(w *world) { w.updated(deployment(3), version(asleepSince(deployment(3)), "2")) }, 1},
+		{"made anew", func(w *world) {
+			d := version(deployment(3), "2")
+			d.UID = "uid-2"
+			w.updated(deployment(3), d)
+		}, 1},
+		{"resync", func(w *world) { w.updated(deployment(3), deployment(3)) }, 1},
+		{"deleted", func(w *world) {
+			w.deleted(cache.DeletedObject[*appsv1.Deployment]{OptionalObj: deployment(3)})
+		}, 1},
+		{"deleted, never opted in", func(w *world) {
+			w.deleted(cache.DeletedObject[*appsv1.Deployment]{OptionalObj: unmanaged()})
+		}, 0},
+		{"a tombstone without an object", func(w *world) {
+			w.deleted(cache.DeletedObject[*appsv1.Deployment]{FinalStateUnknown: &gone})
+		}, 1},
+	} {
+		w := newWorld(t, clock.RealClock{})
+		tc.call(w)
+		if got := w.queue.Len(); got != tc.want {
+			t.Errorf("%s: %d keys queued, want %d", tc.name, got, tc.want)
+		}
+		w.queue.ShutDown()
+	}
+}
+
+func TestTrim(t *testing.T) {
+	d := asleepSince(deployment(3))
+	d.Labels = map[string]string{"a": "b"}
+	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable})
+	once, err := trim(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := once.(*appsv1.Deployment)
+	if got.Labels != nil || got.ManagedFields != nil || len(got.Annotations) != 2 || len(got.Status.Conditions) != 1 || *got.Spec.Replicas != 3 || got.UID != d.UID {
+		t.Errorf("trimmed to %+v", got)
+	}
+	twice, err := trim(got)
+	if err != nil || !equalDeployments(got, twice.(*appsv1.Deployment)) {
+		t.Errorf("trimmed again to %+v, error %v", twice, err)
+	}
+	if same, err := trim(cache.DeletedFinalStateUnknown{Key: "k"}); err != nil || same.(cache.DeletedFinalStateUnknown).Key != "k" {
+		t.Errorf("a tombstone became %v, error %v", same, err)
+	}
+}
+
+// TestShutdown: the pass in flight is finished, the backlog is not begun.
+func TestShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var objects []*appsv1.Deployment
+		for i := range 20 {
+			d := deployment(3)
+			d.Name = fmt.Sprintf("web-%d", i)
+			objects = append(objects, d)
+		}
+		w := newWorld(t, clock.RealClock{}, objects...)
+		w.events.delay = time.Second // in the middle of a pass; the fake clientset holds a lock in its reactors
+		ctx := t.Context()
+		w.factory.StartWithContext(ctx)
+		w.factory.WaitForCacheSyncWithContext(ctx)
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(500 * time.Millisecond)
+		w.Shutdown()
+		begun := time.Now()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took != 500*time.Millisecond {
+			t.Errorf("stopped after %v", took)
+		}
+		if len(w.writes) == 0 || len(w.writes) > w.workers {
+			t.Errorf("%d writes, want the %d in flight at the most", len(w.writes), w.workers)
+		}
+	})
+}
+
+// TestHealthy: ill only when every worker is stuck.
+func TestHealthy(t *testing.T) {
+	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z"))
+	w := newWorld(t, clk)
+	defer w.queue.ShutDown()
+	w.finished.Store(clk.Now().UnixNano())
+	w.busy.Store(int64(w.workers))
+	clk.Step(stuckTimeout)
+	if err := w.Healthy(); err != nil {
+		t.Errorf("busy for %v: %v", stuckTimeout, err)
+	}
+	clk.Step(time.Second)
+	if err := w.Healthy(); err == nil {
+		t.Error("all workers stuck, and called healthy")
+	}
+	w.busy.Add(-1)
+	if err := w.Healthy(); err != nil {
+		t.Errorf("one worker idle: %v", err)
+	}
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
+)
+
+func testElection() electionOptions {
+	return electionOptions{
+		LeaderElect: true, Namespace: "ns", Name: "lease",
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+	}
+}
+
+// diary is a worker that notes what it does and when, and takes its time to finish.
+type diary struct {
+	leadership *leadership
+	finish     time.Duration // from Shutdown to the last write
+	deaf       bool          // to Shutdown; only the context ends it
+
+	stop    chan struct{}
+	mu      sync.Mutex
+	writes  []time.Time
+	started time.Time
+}
+
+func newDiary(options electionOptions) *diary {
+	return &diary{leadership: newLeadership(options), stop: make(chan struct{})}
+}
+
+// Run writes once a second while it leads.
+func (d *diary) Run(ctx context.Context) error {
+	d.started = time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.stop:
+			if !d.deaf {
+				time.Sleep(d.finish)
+				d.write()
+				return nil
+			}
+			d.stop = nil
+		case <-time.After(time.Second):
+			d.write()
+		}
+	}
+}
+
+func (d *diary) write() {
+	if d.leadership.Leading() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.writes = append(d.writes, time.Now())
+	}
+}
+
+func (d *diary) Shutdown() { close(d.stop) }
+
+func (d *diary) last() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.writes) == 0 {
+		return time.Time{}
+	}
+	return d.writes[len(d.writes)-1]
+}
+
+// campaign runs a diary against the client until stop; the error comes on the channel.
+func campaign(stop context.Context, client *fake.Clientset, d *diary) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		result <- d.leadership.run(context.Background(), stop, client.CoordinationV1(), d, 5*time.Second)
+	}()
+	return result
+}
+
+// holder is who holds the Lease, "" after a release.
+func holder(t *testing.T, client *fake.Clientset) string {
+	t.Helper()
+	lease, err := client.CoordinationV1().Leases("ns").Get(context.Background(), "lease", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// TestHandover: a leader that is told to stop finishes its work, then releases the
+// Lease; a standby takes over at its next try, and nobody writes twice.
+func TestHandover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		var released time.Time
+		client.PrependReactor("update", "leases", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			lease := leaseOf(action)
+			if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+				released = time.Now()
+			}
+			return false, nil, nil
+		})
+		first, second := newDiary(testElection()), newDiary(testElection())
+		first.finish = 1500 * time.Millisecond
+		stop, cancel := context.WithCancel(context.Background())
+		firstDone := campaign(stop, client, first)
+		time.Sleep(5 * time.Second)
+		stop2, cancel2 := context.WithCancel(context.Background())
+		secondDone := campaign(stop2, client, second)
+		time.Sleep(30 * time.Second)
+		if !second.last().IsZero() {
+			t.Errorf("a standby wrote")
+		}
+
+		told := time.Now()
+		cancel()
+		if err := <-firstDone; err != nil {
+			t.Errorf("told to stop: %v", err)
+		}
+		if last := first.last(); last != told.Add(first.finish) {
+			t.Errorf("the last write was %v after the signal, want %v", last.Sub(told), first.finish)
+		}
+		if released.IsZero() || released.Before(first.last()) {
+			t.Errorf("released at %v, last write at %v", released, first.last())
+		}
+		if holder(t, client) != "" {
+			t.Error("the Lease was not released")
+		}
+		time.Sleep(5 * time.Second)
+		if took := second.started.Sub(released); second.started.IsZero() || took > 3*time.Second {
+			t.Errorf("the standby took over %v after the release", took)
+		}
+		cancel2()
+		if err := <-secondDone; err != nil {
+			t.Errorf("told to stop: %v", err)
+		}
+	})
+}
+
+func leaseOf(action k8stesting.Action) *coordinationv1.Lease {
+	return action.(k8stesting.UpdateAction).GetObject().(*coordinationv1.Lease)
+}
+
+// TestLostLease: a leader that cannot renew stops writing after RenewDeadline, before
+// anybody else may start, and reports the loss.
+func TestLostLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		d := newDiary(testElection())
+		cutOff := false
+		for _, verb := range []string{"get", "update"} {
+			client.PrependReactor(verb, "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+				if cutOff {
+					return true, nil, errors.New("connection refused")
+				}
+				return false, nil, nil
+			})
+		}
+		done := campaign(context.Background(), client, d)
+		time.Sleep(20 * time.Second)
+		cutOff = true
+		lost := time.Now()
+		if err := <-done; !errors.Is(err, errLeaseLost) {
+			t.Errorf("got %v, want %v", err, errLeaseLost)
+		}
+		if wrote := d.last().Sub(lost); wrote > d.leadership.options.RenewDeadline {
+			t.Errorf("wrote %v after the last renewal", wrote)
+		}
+		if d.leadership.Leading() {
+			t.Error("still leads")
+		}
+	})
+}
+
+// TestStopStandby: a standby that is told to stop does so at once.
+func TestStopStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		first, second := newDiary(testElection()), newDiary(testElection())
+		stop, cancel := context.WithCancel(context.Background())
+		firstDone := campaign(stop, client, first)
+		time.Sleep(time.Second)
+		stop2, cancel2 := context.WithCancel(context.Background())
+		secondDone := campaign(stop2, client, second)
+		time.Sleep(10 * time.Second)
+		before := holder(t, client)
+		told := time.Now()
+		cancel2()
+		if err := <-secondDone; err != nil || time.Since(told) > 0 || !second.started.IsZero() {
+			t.Errorf("stopped after %v with %v", time.Since(told), err)
+		}
+		if holder(t, client) != before {
+			t.Error("the Lease changed hands")
+		}
+		cancel()
+		<-firstDone
+	})
+}
+
+// TestPatience: work that does not finish is cut short, and the Lease released.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		d := newDiary(testElection())
+		d.deaf = true
+		stop, cancel := context.WithCancel(context.Background())
+		done := campaign(stop, client, d)
+		time.Sleep(10 * time.Second)
+		told := time.Now()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(told); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("stopped after %v, want 5s", took)
+		}
+		if holder(t, client) != "" {
+			t.Error("the Lease was not released")
+		}
+	})
+}
+
+// TestGuard: reads pass always, writes only while leading.
+func TestGuard(t *testing.T) {
+	l := newLeadership(testElection())
+	passed := 0
+	guarded := l.guard(roundTripper(func(*http.Request) (*http.Response, error) {
+		passed++
+		return &http.Response{Body: http.NoBody}, nil
+	}))
+	send := func(method string) error {
+		r, err := http.NewRequestWithContext(t.Context(), method, "https://localhost/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := guarded.RoundTrip(r)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		return err
+	}
+	if err := send(http.MethodGet); err != nil {
+		t.Error(err)
+	}
+	for _, method := range []string{http.MethodPut, http.MethodPatch, http.MethodPost, http.MethodDelete} {
+		if err := send(method); err == nil || !strings.Contains(err.Error(), "not the leader") {
+			t.Errorf("%s as a standby: %v", method, err)
+		}
+	}
+	l.options.LeaderElect = false
+	if err := send(http.MethodPut); err != nil {
+		t.Error(err)
+	}
+	if passed != 2 {
+		t.Errorf("%d requests passed, want 2", passed)
+	}
+}
+
+func TestElectionOptions(t *testing.T) {
+	for _, tc := range []struct {
+		change func(*electionOptions)
+		want   string // part of the error, "" for none
+	}{
+		{func(*electionOptions) {}, ""},
+		{func(o *electionOptions) { o.RetryPeriod = 0 }, "retry-period"},
+		{func(o *electionOptions) { o.RenewDeadline = 2 * time.Second }, "renew-deadline"},
+		{func(o *electionOptions) { o.LeaseDuration = 12 * time.Second }, "lease-duration"},
+		{func(o *electionOptions) { o.LeaseDuration = 15500 * time.Millisecond }, "whole seconds"},
+		{func(o *electionOptions) { o.Name = "" }, "resource-name"},
+		{func(o *electionOptions) {
+			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 6*time.Second, 4*time.Second, time.Second
+		}, ""},
+	} {
+		o := testElection()
+		tc.change(&o)
+		err := o.validate()
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: got %v, want %q", o, err, tc.want)
+		}
+	}
+}

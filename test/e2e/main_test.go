@@ -1,0 +1,232 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"schedule-night/test/cluster"
+)
+
+// windowIn is a window from start, of the given length.
+func windowIn(start time.Time, length time.Duration) string {
+	return start.Format("15:04") + "-" + start.Add(length).Format("15:04")
+}
+
+// TestMainJob: a Deployment goes to sleep at the start of its window and wakes at its
+// end, at the very second, with the condition and the events that tell of it.
+func TestMainJob(t *testing.T) {
+	c := start(t)
+	c.waitLeading()
+	ns := makeNamespace(t)
+	begin := time.Now().UTC().Truncate(time.Minute).Add(time.Minute)
+	if time.Until(begin) < 5*time.Second {
+		begin = begin.Add(time.Minute)
+	}
+	makeDeployment(t, ns, "web", 3, "on=true", "expected=3", "window="+windowIn(begin, time.Minute))
+	makeDeployment(t, ns, "unmanaged", 2)
+	makeDeployment(t, ns, "off", 2, "on=false", "expected=7", "window=00:00-24:00")
+	waitReplicas(t, ns, "web", 3)
+	waitCondition(t, ns, "web", corev1.ConditionFalse, "DayWindow")
+
+	waitReplicas(t, ns, "web", 0)
+	night := waitCondition(t, ns, "web", corev1.ConditionTrue, "NightWindow")
+	if want := "replicas=0 expected=3 until=" + begin.Add(time.Minute).Format(time.RFC3339); night.Message != want {
+		t.Errorf("message %q, want %q", night.Message, want)
+	}
+	if e := waitEvent(t, ns, "web", "ScaledDown"); !strings.HasPrefix(e.Message, "Scaled from 3 to 0: asleep in window ") {
+		t.Errorf("event %q", e.Message)
+	}
+	kubectl(t, "wait", "-n", ns, "deployment/web", "--for=condition="+condition, "--timeout=5s")
+	waitReplicas(t, ns, "web", 3)
+	waitCondition(t, ns, "web", corev1.ConditionFalse, "DayWindow")
+	waitEvent(t, ns, "web", "ScaledUp")
+
+	writes := audit(t, func(r *request) bool { return r.Ref != nil && r.Ref.Namespace == ns && r.what() == "deployments/scale" })
+	if len(writes) != 2 {
+		t.Fatalf("%d scale writes, want 2", len(writes))
+	}
+	for i, at := range []time.Time{begin, begin.Add(time.Minute)} {
+		if late := writes[i].At.Sub(at); late < 0 || late > time.Second {
+			t.Errorf("write %d came %v after its boundary", i, late)
+		}
+	}
+	for _, r := range audit(t, func(r *request) bool {
+		return r.Ref != nil && r.Ref.Namespace == ns && r.write() && r.what() != "events"
+	}) {
+		if r.Ref.Name != "web" {
+			t.Errorf("%s %s of %s", r.Verb, r.what(), r.Ref.Name)
+		}
+	}
+	if out := kubectl(t, "rollout", "status", "-n", ns, "deployment/web", "--timeout=10s"); !strings.Contains(out, "successfully rolled out") {
+		t.Error(out)
+	}
+}
+
+// TestFailover: with two replicas, kill -9 of the leader costs no more than the Lease
+// and one try; SIGTERM hands over at once. Meanwhile the standby is ready.
+func TestFailover(t *testing.T) {
+	ns := makeNamespace(t)
+	first := start(t, quickElection...)
+	first.waitLeading()
+	second := start(t, quickElection...)
+	if code, body := second.get("/livez"); code != http.StatusOK {
+		t.Errorf("/livez of the standby: %d %s", code, body)
+	}
+	if strings.Contains(second.log(), "Starting workers") {
+		t.Error("two leaders")
+	}
+
+	killed := time.Now()
+	first.signal(syscall.SIGKILL)
+	first.wait(5 * time.Second)
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00")
+	waitReplicas(t, ns, "web", 0)
+	if took := time.Since(killed); took > (6+1+2)*time.Second {
+		t.Errorf("asleep %v after the leader was killed, want lease duration and retry period, 7s", took)
+	}
+
+	third := start(t, quickElection...)
+	told := time.Now()
+	if code := second.terminate(); code != 0 {
+		t.Errorf("told to stop, exited %d", code)
+	}
+	if took := time.Since(told); took > 10*time.Second {
+		t.Errorf("stopped after %v", took)
+	}
+	third.waitLeading()
+	if took := time.Since(told); took > 3*time.Second {
+		t.Errorf("handed over after %v", took)
+	}
+	annotate(t, ns, "web", "window-", "awake-until="+time.Now().Add(time.Hour).Format(time.RFC3339))
+	waitReplicas(t, ns, "web", 2)
+}
+
+// TestLostLease: a leader whose Lease is taken away exits 1 and writes no more.
+func TestLostLease(t *testing.T) {
+	ns := makeNamespace(t)
+	c := start(t, quickElection...)
+	c.waitLeading()
+	leases := plane.Client.CoordinationV1().Leases(namespace)
+	lease, err := leases.Get(t.Context(), "schedule-night", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for { // the leader renews at the same time
+		lease.Spec.HolderIdentity = ptr.To("thief")
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		if _, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err == nil {
+			break
+		}
+		if lease, err = leases.Get(t.Context(), "schedule-night", metav1.GetOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := c.wait(15 * time.Second); code != 1 {
+		t.Errorf("exited %d, want 1", code)
+	}
+	if !strings.Contains(c.log(), "error: lost the Lease") {
+		t.Error("it does not say why")
+	}
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00")
+	if err := leases.Delete(t.Context(), "schedule-night", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	start(t, quickElection...)
+	waitReplicas(t, ns, "web", 0)
+}
+
+// TestSecondSignal: one signal waits for what is in flight; another does not.
+func TestSecondSignal(t *testing.T) {
+	c := start(t)
+	c.waitLeading()
+	if err := plane.SignalPart(cluster.APIServer, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := plane.SignalPart(cluster.APIServer, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}()
+	c.signal(syscall.SIGTERM)
+	c.eventually("it has begun to stop", func() bool { return strings.Contains(c.log(), "All workers stopped") })
+	select {
+	case <-c.done:
+		t.Fatal("it released a Lease without an API server")
+	default:
+	}
+	again := time.Now()
+	c.signal(syscall.SIGTERM)
+	c.wait(5 * time.Second)
+	if took := time.Since(again); took > time.Second {
+		t.Errorf("ended %v after the second signal", took)
+	}
+}
+
+// TestRestart: what was due while no controller ran is made up for by the next.
+func TestRestart(t *testing.T) {
+	ns := makeNamespace(t)
+	c := start(t)
+	makeDeployment(t, ns, "sleeper", 2, "on=true", "expected=2", "window=00:00-24:00", "awake-until="+time.Now().Add(time.Hour).Format(time.RFC3339))
+	makeDeployment(t, ns, "waker", 2, "on=true", "expected=2", "asleep-until="+time.Now().Add(time.Hour).Format(time.RFC3339), "window=2020-01-01 00:00-24:00")
+	waitCondition(t, ns, "sleeper", corev1.ConditionFalse, "AwakeUntil")
+	waitCondition(t, ns, "waker", corev1.ConditionTrue, "AsleepUntil")
+	if code := c.terminate(); code != 0 {
+		t.Errorf("exited %d", code)
+	}
+	soon := time.Now().Truncate(time.Second).Add(2 * time.Second) // the boundary of both
+	annotate(t, ns, "sleeper", "awake-until="+soon.Format(time.RFC3339))
+	annotate(t, ns, "waker", "asleep-until="+soon.Format(time.RFC3339))
+	<-time.After(time.Until(soon))
+	start(t)
+	waitReplicas(t, ns, "sleeper", 0)
+	waitReplicas(t, ns, "waker", 2)
+	waitCondition(t, ns, "sleeper", corev1.ConditionTrue, "NightWindow")
+	waitCondition(t, ns, "waker", corev1.ConditionFalse, "DayWindow")
+}
+
+// TestUnreachable: no API server, one clear line, exit 1.
+func TestUnreachable(t *testing.T) {
+	c := launch(t, "--kubeconfig", repoFile("test/e2e/testdata/unreachable.kubeconfig"))
+	if code := c.wait(15 * time.Second); code != 1 {
+		t.Errorf("exited %d, want 1", code)
+	}
+	if out := c.log(); strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "error: cannot reach the API server: ") {
+		t.Errorf("said %q", out)
+	}
+}
+
+// TestPods: the cluster runs deploy/'s own Pods: they pass the restricted policy of
+// their namespace, and spread over the nodes.
+func TestPods(t *testing.T) {
+	waitDeployment(t, namespace, "schedule-night", "ready", func(d *appsv1.Deployment) bool { return d.Status.ReadyReplicas == 2 })
+	pods, err := plane.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := map[string]bool{}
+	for _, p := range pods.Items {
+		nodes[p.Spec.NodeName] = true
+	}
+	if len(nodes) != 2 {
+		t.Errorf("the Pods are on %d nodes, want 2", len(nodes))
+	}
+	ns, err := plane.Client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if level := ns.Labels["pod-security.kubernetes.io/enforce"]; level != "restricted" {
+		t.Errorf("the namespace enforces %q", level)
+	}
+	out, err := runKubectl(t.Context(), "run", "-n", namespace, "careless", "--image=example.com/app:1")
+	if err == nil || !strings.Contains(out, "violates PodSecurity") {
+		t.Errorf("a Pod that is not restricted: %v %s", err, out)
+	}
+}

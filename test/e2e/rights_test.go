@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// thief is a client with the controller's own token.
+func thief(t *testing.T) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestRights shows what a stolen token can do: change counts, and that is all.
+func TestRights(t *testing.T) {
+	ns := makeNamespace(t)
+	d := makeDeployment(t, ns, "web", 1)
+	client := thief(t)
+	ctx := t.Context()
+	deployments := client.AppsV1().Deployments(ns)
+
+	patchStatus := func(body string) error {
+		_, err := deployments.Patch(ctx, d.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		return err
+	}
+	ourCondition := `{"status":{"conditions":[{"type":"` + condition + `","status":"False","reason":"DayWindow","message":"m"}]}}`
+	for name, err := range map[string]error{
+		"scaling": func() error {
+			_, err := deployments.UpdateScale(ctx, d.Name, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: ns}, Spec: autoscalingv1.ScaleSpec{Replicas: 2}}, metav1.UpdateOptions{})
+			return err
+		}(),
+		"our condition": patchStatus(ourCondition),
+		"an event": func() error {
+			_, err := client.CoreV1().Events(ns).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: ns}, InvolvedObject: corev1.ObjectReference{Namespace: ns}}, metav1.CreateOptions{})
+			return err
+		}(),
+	} {
+		if err != nil {
+			t.Errorf("%s is refused: %v", name, err)
+		}
+	}
+
+	owner, err := json.Marshal([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"updating the Deployment": func() error { _, err := deployments.Update(ctx, d, metav1.UpdateOptions{}); return err }(),
+		"patching the Deployment": func() error {
+			_, err := deployments.Patch(ctx, d.Name, types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
+			return err
+		}(),
+		"applying the Deployment": func() error {
+			_, err := deployments.Patch(ctx, d.Name, types.ApplyYAMLPatchType, []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"}}`), metav1.PatchOptions{FieldManager: "x"})
+			return err
+		}(),
+		"making a Deployment":              func() error { _, err := deployments.Create(ctx, d, metav1.CreateOptions{}); return err }(),
+		"deleting the Deployment":          deployments.Delete(ctx, d.Name, metav1.DeleteOptions{}),
+		"deleting all":                     deployments.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		"updating the status":              func() error { _, err := deployments.UpdateStatus(ctx, d, metav1.UpdateOptions{}); return err }(),
+		"an annotation through the status": patchStatus(`{"metadata":{"annotations":{"a":"b"}}}`),
+		"a finalizer through the status":   patchStatus(`{"metadata":{"finalizers":["example.com/x"]}}`),
+		"an owner through the status":      patchStatus(`{"metadata":{"ownerReferences":` + string(owner) + `}}`),
+		"another condition":                patchStatus(`{"status":{"conditions":[{"type":"Available","status":"Unknown"}]}}`),
+		"a condition more":                 patchStatus(`{"status":{"conditions":[{"type":"Fancy","status":"True"}]}}`),
+		"a count of the status":            patchStatus(`{"status":{"unavailableReplicas":9}}`),
+		"the observed generation":          patchStatus(`{"status":{"observedGeneration":99}}`),
+		"our condition and an annotation": patchStatus(
+			`{"metadata":{"annotations":{"a":"b"}},` + strings.TrimPrefix(ourCondition, "{")),
+		"reading secrets": func() error { _, err := client.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{}); return err }(),
+		"reading Pods":    func() error { _, err := client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{}); return err }(),
+		"reading events":  func() error { _, err := client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{}); return err }(),
+		"reading ConfigMaps": func() error {
+			_, err := client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{})
+			return err
+		}(),
+		"making a Pod": func() error {
+			_, err := client.CoreV1().Pods(ns).Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}}, metav1.CreateOptions{})
+			return err
+		}(),
+		"a token for itself": func() error {
+			_, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, nil, metav1.CreateOptions{})
+			return err
+		}(),
+		"scaling a StatefulSet": func() error {
+			_, err := client.AppsV1().StatefulSets(ns).UpdateScale(ctx, "x", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns}}, metav1.UpdateOptions{})
+			return err
+		}(),
+		"reading another Lease": func() error {
+			_, err := client.CoordinationV1().Leases("kube-node-lease").Get(ctx, "node-0", metav1.GetOptions{})
+			return err
+		}(),
+		"reading a Lease beside its own": func() error {
+			_, err := client.CoordinationV1().Leases(namespace).Get(ctx, "other", metav1.GetOptions{})
+			return err
+		}(),
+		"deleting its Lease": client.CoordinationV1().Leases(namespace).Delete(ctx, "schedule-night", metav1.DeleteOptions{}),
+		"changing an HPA": func() error {
+			_, err := client.AutoscalingV2().HorizontalPodAutoscalers(ns).Patch(ctx, "x", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{})
+			return err
+		}(),
+	} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("%s is not forbidden: %v", name, err)
+		}
+	}
+	live, err := plane.Client.AppsV1().Deployments(ns).Get(ctx, d.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *live.Spec.Replicas != 2 || len(live.OwnerReferences)+len(live.Finalizers) > 0 || live.Annotations["a"] != "" || live.Status.ObservedGeneration == 99 {
+		t.Errorf("the Deployment is now %+v", live)
+	}
+
+	// The policy is about our ServiceAccount alone.
+	if _, err := plane.Client.AppsV1().Deployments(ns).Patch(ctx, d.Name, types.StrategicMergePatchType,
+		[]byte(`{"status":{"conditions":[{"type":"Fancy","status":"True"}]}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Errorf("an administrator is refused: %v", err)
+	}
+}
+
+// TestRightsList: the rules of deploy/, as the API server understands them, hold
+// nothing else.
+func TestRightsList(t *testing.T) {
+	// Every ServiceAccount may do something; what counts is what ours may beyond that.
+	rules := func(account string) map[string]bool {
+		set := map[string]bool{}
+		out := kubectl(t, "auth", "can-i", "--list", "--as", "system:serviceaccount:"+namespace+":"+account, "-n", namespace, "--no-headers")
+		for line := range strings.Lines(out) {
+			set[strings.Join(strings.Fields(line), " ")] = true
+		}
+		return set
+	}
+	everybody := rules("default")
+	want := map[string]bool{
+		"leases.coordination.k8s.io [] [] [create]":                   true,
+		"leases.coordination.k8s.io [] [schedule-night] [get update]": true,
+		"events [] [] [create patch]":                                 true,
+		"deployments.apps [] [] [get list watch]":                     true,
+		"horizontalpodautoscalers.autoscaling [] [] [list watch]":     true,
+		"deployments.apps/status [] [] [patch]":                       true,
+		"deployments.apps/scale [] [] [update]":                       true,
+	}
+	for rule := range rules(account) {
+		if !everybody[rule] && !want[rule] {
+			t.Errorf("a right too many: %s", rule)
+		}
+		delete(want, rule)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
