@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -48,6 +50,11 @@ type Controller struct {
 	clock    clock.WithTicker
 	defaults Schedule
 	queue    *keyQueue
+	metrics  *metrics
+	contests *contention
+	// autoscalers is nil where the cluster's are not looked at.
+	autoscalers *autoscalers
+	conflicts   sync.Map // key → text of the last event AutoscalerConflict
 
 	workers  int
 	busy     atomic.Int64 // workers in a pass
@@ -63,6 +70,8 @@ func NewController(client kubernetes.Interface, deployments appsinformers.TypedD
 		clock:    clk,
 		defaults: defaults,
 		queue:    newKeyQueue(clk),
+		metrics:  newMetrics(),
+		contests: newContention(),
 		workers:  workers,
 	}
 }
@@ -85,10 +94,19 @@ func (c *Controller) Run(ctx context.Context) error {
 		return fmt.Errorf("registering the handlers: %w", err)
 	}
 	defer func() { utilruntime.Must(c.informer.RemoveEventHandler(registration)) }()
+	synced := []cache.DoneChecker{registration.HasSyncedChecker()}
+	if c.autoscalers != nil {
+		registration, err := c.autoscalers.informer.AddTypedEventHandler(c.autoscalers.handlers(c.autoscalerChanged))
+		if err != nil {
+			return fmt.Errorf("registering the handlers: %w", err)
+		}
+		defer func() { utilruntime.Must(c.autoscalers.informer.RemoveEventHandler(registration)) }()
+		synced = append(synced, registration.HasSyncedChecker())
+	}
 
 	defer c.queue.ShutDown()
 	defer context.AfterFunc(ctx, c.queue.ShutDown)()
-	if !cache.WaitFor(ctx, "", registration.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", synced...) {
 		return nil
 	}
 
@@ -131,6 +149,13 @@ func (c *Controller) deleted(d cache.DeletedObject[*appsv1.Deployment]) {
 	}
 }
 
+// autoscalerChanged looks again at a Deployment that concerns us.
+func (c *Controller) autoscalerChanged(key string) {
+	if obj, ok, err := c.informer.GetIndexer().GetByKey(key); err == nil && ok && concerns(obj.(*appsv1.Deployment)) {
+		c.queue.Add(key)
+	}
+}
+
 // keyOf is the key that client-go's own functions give a Deployment.
 func keyOf(d *appsv1.Deployment) string {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(d)
@@ -155,13 +180,19 @@ func changed(old, cur *appsv1.Deployment) bool {
 		!equality.Semantic.DeepEqual(asleepCondition(old), asleepCondition(cur))
 }
 
-// trim is the informer's transform: it makes anew a Deployment with only what
-// the controller reads, so that the rest can be freed. It must be idempotent.
+// trim is the informers' transform: it makes an object anew with only what the
+// controller reads, so that the rest can be freed. It must be idempotent.
 func trim(obj any) (any, error) {
-	d, ok := obj.(*appsv1.Deployment)
-	if !ok { // a tombstone: what is inside was trimmed before
-		return obj, nil
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		return trimDeployment(obj), nil
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return trimAutoscaler(obj), nil
 	}
+	return obj, nil // a tombstone: what is inside was trimmed before
+}
+
+func trimDeployment(d *appsv1.Deployment) *appsv1.Deployment {
 	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Name:            d.Name,
 		Namespace:       d.Namespace,
@@ -169,7 +200,7 @@ func trim(obj any) (any, error) {
 		ResourceVersion: d.ResourceVersion,
 	}}
 	if !concerns(d) {
-		return out, nil
+		return out
 	}
 	out.DeletionTimestamp = d.DeletionTimestamp
 	out.Annotations = make(map[string]string, len(d.Annotations))
@@ -179,10 +210,11 @@ func trim(obj any) (any, error) {
 		}
 	}
 	out.Spec.Replicas = d.Spec.Replicas
+	out.Spec.Template.Spec.Resources = podRequests(&d.Spec.Template.Spec)
 	if c := asleepCondition(d); c != nil {
 		out.Status.Conditions = []appsv1.DeploymentCondition{*c}
 	}
-	return out, nil
+	return out
 }
 
 func (c *Controller) worker(ctx context.Context) {
@@ -206,18 +238,24 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.busy.Add(-1)
 	}()
 
+	begun := c.clock.Now()
 	requeueAfter, err := c.reconcile(ctx, key)
+	c.metrics.duration.Observe(c.clock.Since(begun).Seconds())
+	result := resultSuccess
 	switch {
 	case err != nil && ctx.Err() != nil: // we are stopping, nothing is wrong with the key
 	case err != nil:
+		result = resultError
 		c.queue.AddRateLimited(key)
 		c.failed(ctx, key, c.queue.NumRequeues(key), err)
 	case requeueAfter > 0:
+		result = resultRequeueAfter
 		c.queue.Forget(key)
 		c.queue.AddAfter(key, requeueAfter)
 	default:
 		c.queue.Forget(key)
 	}
+	c.metrics.reconciles.WithLabelValues(result).Inc()
 	return true
 }
 
@@ -244,6 +282,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	d, err := c.lister.Deployments(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.queue.waitedForStatus(key)
+		c.contests.forget(key)
+		c.conflicts.Delete(key)
 		return 0, nil
 	}
 	if err != nil {
@@ -275,15 +315,29 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 // apply decides about a Deployment and does at most one write: the scale before
 // the condition, since the former's watch event brings the key back.
 func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment) (time.Duration, error) {
-	out := decide(d, c.defaults, c.clock.Now())
+	now := c.clock.Now()
+	out := decide(d, c.defaults, c.autoscalers.of(d), now)
+	c.tellConflict(key, d, out.conflict)
+	pause, first := time.Duration(0), false
+	if out.scale {
+		if pause, first = c.contests.wait(key, out.replicas, now); first {
+			c.tellContest(ctx, d, out)
+		}
+	}
 	switch {
+	case pause > 0:
+		if out.next.IsZero() || pause < out.next.Sub(now) {
+			return pause, nil
+		}
 	case out.scale:
 		if err := c.scale(ctx, d, out); err != nil {
 			return 0, err
 		}
+		c.contests.wrote(key, out.replicas, c.clock.Now())
 		c.queue.waitForStatus(key)
 	case out.condition == nil || sameCondition(d, out.condition):
 		c.queue.waitedForStatus(key)
+		c.contests.settle(key, now)
 		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 			logger.Info("Nothing to do", "deployment", key, "next", formatBoundary(out.next))
 		}
@@ -291,7 +345,7 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 		c.queue.waitForStatus(key)
 		return time.Nanosecond, nil // by way of the second band
 	default:
-		if err := c.writeCondition(ctx, d, *out.condition); err != nil {
+		if err := writeCondition(ctx, c.client, d, *out.condition, c.clock.Now()); err != nil {
 			c.queue.waitForStatus(key)
 			return 0, err
 		}
@@ -317,6 +371,7 @@ func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out decisi
 	if err != nil {
 		return fmt.Errorf("scaling: %w", err)
 	}
+	c.metrics.observeScale(d, out, c.clock.Now())
 	old := ptr.Deref(d.Spec.Replicas, 1)
 	klog.FromContext(ctx).Info("Scaled", "deployment", klog.KObj(d), "from", old, "to", out.replicas, "reason", out.condition.Reason, "next", formatBoundary(out.next))
 	reason := ReasonScaledUp
@@ -336,6 +391,30 @@ func (c *Controller) announce(d *appsv1.Deployment, out decision) {
 	case ReasonReleased:
 		c.events.Eventf(d, corev1.EventTypeNormal, ReasonReleased, "Not managed any more, left at %d replicas", out.replicas)
 	}
+}
+
+// tellConflict emits an event about what does not go with an autoscaler, once.
+func (c *Controller) tellConflict(key string, d *appsv1.Deployment, conflict string) {
+	if conflict == "" {
+		c.conflicts.Delete(key)
+	} else if told, _ := c.conflicts.Swap(key, conflict); told != conflict {
+		c.events.Eventf(d, corev1.EventTypeWarning, ReasonAutoscalerConflict, "%s", conflict)
+	}
+}
+
+// tellContest emits an event that names who keeps changing a count that we hold. Only
+// the live object has that.
+func (c *Controller) tellContest(ctx context.Context, d *appsv1.Deployment, out decision) {
+	who := "somebody"
+	if live, err := c.client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{}); err == nil {
+		if manager := replicasManager(live); manager != "" {
+			who = strconv.Quote(manager)
+		}
+	}
+	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(d), "manager", who, "replicas", ptr.Deref(d.Spec.Replicas, 1), "want", out.replicas)
+	c.events.Eventf(d, corev1.EventTypeWarning, ReasonContested,
+		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest), or set %s to false",
+		who, ptr.Deref(d.Spec.Replicas, 1), out.replicas, out.why, AnnotationOn)
 }
 
 // errStuck is what Healthy reports.

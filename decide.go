@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,8 +19,13 @@ type decision struct {
 	// condition is how our condition should read, nil to leave it as it is.
 	// Its times are set when it is written.
 	condition *appsv1.DeploymentCondition
+	// asleep and expected are what the schedule says, where there is one.
+	asleep   bool
+	expected int32
 	// why says in words what the decision rests on, for events and logs.
 	why string
+	// conflict says what an autoscaler does not go together with, "" for nothing.
+	conflict string
 	// next is when to look again; zero if time alone changes nothing.
 	next time.Time
 }
@@ -31,45 +39,71 @@ type decision struct {
 //	asleep                                        the night's count; True
 //	awake, enforce                                the expected count; False
 //	awake, wake-only                              at least the expected count if it was asleep or is at 0; False
-func decide(d *appsv1.Deployment, defaults Schedule, now time.Time) decision {
+//
+// An autoscaler that targets the Deployment (nil: none) makes its day wake-only. At
+// 0 replicas it stands aside; a night count above 0 is set on going to sleep, not
+// below the autoscaler's minimum, and then left to it.
+func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.Time) decision {
 	if d.DeletionTimestamp != nil {
 		return decision{}
 	}
-	schedule, err := ParseSchedule(d.Annotations, defaults)
+	schedule, err := scheduleOf(d, defaults)
 	var state State
 	if err == nil && schedule.On {
 		state, err = schedule.At(now)
 	}
 	replicas := ptr.Deref(d.Spec.Replicas, 1) // the API's default
+	record, slept := sleepRecord(d)
 	switch {
 	case err != nil:
-		return decision{condition: invalidCondition(err), next: state.Next}
+		return decision{condition: invalidCondition(err, record, slept), next: state.Next}
+	case !schedule.On && slept:
+		return release(d, replicas, record)
 	case !schedule.On:
-		return release(d, replicas)
+		return decision{}
+	}
+
+	conflict := ""
+	if hpa != nil {
+		if n := schedule.NightReplicas; 0 < n && n < hpa.min {
+			schedule.NightReplicas = hpa.min
+			conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", AnnotationNightReplicas, n, hpa.name, hpa.min)
+		}
+		if schedule.Daytime == DaytimeEnforce {
+			conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", AnnotationDaytime, DaytimeEnforce, hpa.name, DaytimeWakeOnly)
+		}
+		schedule.Daytime = DaytimeWakeOnly
 	}
 	out := decision{
 		replicas:  schedule.Replicas(state.Asleep),
+		asleep:    state.Asleep,
+		expected:  schedule.Expected,
 		condition: scheduleCondition(&schedule, state),
 		why:       explain(&schedule, state),
+		conflict:  conflict,
 		next:      state.Next,
 	}
 	out.scale = replicas != out.replicas
-	if !state.Asleep && schedule.Daytime == DaytimeWakeOnly {
-		waking := isAsleep(d) || replicas == 0
-		out.scale = waking && replicas < out.replicas
+	switch {
+	case !state.Asleep && schedule.Daytime == DaytimeWakeOnly:
+		out.scale = (slept || replicas == 0) && replicas < out.replicas
+	case state.Asleep && hpa != nil && out.replicas > 0 && replicas > 0 && slept && record.replicas == out.replicas:
+		out.scale = false
 	}
 	return out
 }
 
+// sameCount tells whether both decisions ask for the same count.
+func (d decision) sameCount(other decision) bool {
+	return d.scale == other.scale && d.replicas == other.replicas
+}
+
 // release lets go of a Deployment that is not managed any more: one that we put to
 // sleep, and that still has the count that we gave it, is woken first.
-func release(d *appsv1.Deployment, replicas int32) decision {
-	if !isAsleep(d) {
-		return decision{}
-	}
+func release(d *appsv1.Deployment, replicas int32, record appliedRecord) decision {
 	out := decision{replicas: replicas, why: "not managed any more"}
-	if night, expected, ok := readRecord(d); ok && replicas == night {
-		out.replicas = expected
+	if replicas == record.replicas {
+		out.replicas = record.expected
 		if n, err := ParseReplicas(d.Annotations[AnnotationExpected]); err == nil {
 			out.replicas = n
 		}
@@ -77,4 +111,21 @@ func release(d *appsv1.Deployment, replicas int32) decision {
 	out.scale = out.replicas != replicas
 	out.condition = releasedCondition(out.replicas)
 	return out
+}
+
+// scheduleOf is a Deployment's schedule. Its own part of --wake-stagger is in its
+// wake delay, so that every boundary is the true one.
+func scheduleOf(d *appsv1.Deployment, defaults Schedule) (Schedule, error) {
+	s, err := ParseSchedule(d.Annotations, defaults)
+	if s.WakeStagger > 0 {
+		s.WakeDelay += staggerOf(keyOf(d), s.WakeStagger)
+	}
+	return s, err
+}
+
+// staggerOf spreads keys evenly over [0, stagger), each at the same place each morning.
+func staggerOf(key string, stagger time.Duration) time.Duration {
+	sum := sha256.Sum256([]byte(key)) // the first bits of simpler hashes hardly differ for like names
+	fraction := float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	return time.Duration(fraction * float64(stagger)).Truncate(time.Millisecond)
 }

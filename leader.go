@@ -28,15 +28,15 @@ type electionOptions struct {
 	RenewDeadline, RetryPeriod time.Duration
 }
 
-// validate applies client-go's own rules, and leaves room for one request of
+// validate leaves room for one request of
 // the Lease's client between the last moment at which this process may write
 // and the first at which another may.
 func (o *electionOptions) validate() error {
 	switch {
 	case o.RetryPeriod <= 0:
 		return errors.New("--leader-elect-retry-period must be positive")
-	case o.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(o.RetryPeriod)):
-		return fmt.Errorf("--leader-elect-renew-deadline %v must be more than %v times --leader-elect-retry-period %v", o.RenewDeadline, leaderelection.JitterFactor, o.RetryPeriod)
+	case o.RenewDeadline <= o.RetryPeriod:
+		return fmt.Errorf("--leader-elect-renew-deadline %v must be more than --leader-elect-retry-period %v", o.RenewDeadline, o.RetryPeriod)
 	case o.LeaseDuration < o.RenewDeadline+o.RetryPeriod+time.Second:
 		return fmt.Errorf("--leader-elect-lease-duration %v must be at least a second more than --leader-elect-renew-deadline %v and --leader-elect-retry-period %v together", o.LeaseDuration, o.RenewDeadline, o.RetryPeriod)
 	case o.LeaseDuration%time.Second != 0:
@@ -51,6 +51,13 @@ func (o *electionOptions) validate() error {
 // then stopped before its Lease can pass to another.
 func (o *electionOptions) requestTimeout() time.Duration {
 	return o.LeaseDuration - o.RenewDeadline - o.RetryPeriod
+}
+
+// tryPeriod is what client-go is given as its retry period. It waits up to
+// 1+JitterFactor times as long between two tries; so the flag is the most that it waits,
+// and a Lease that was released is taken within it.
+func (o *electionOptions) tryPeriod() time.Duration {
+	return time.Duration(float64(o.RetryPeriod) / (1 + leaderelection.JitterFactor))
 }
 
 // leadership is this process's part in the election.
@@ -177,7 +184,7 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 		},
 		LeaseDuration:   l.options.LeaseDuration,
 		RenewDeadline:   l.options.RenewDeadline,
-		RetryPeriod:     l.options.RetryPeriod,
+		RetryPeriod:     l.options.tryPeriod(),
 		ReleaseOnCancel: true,
 		WatchDog:        l.watchdog,
 		Name:            l.options.Name,

@@ -141,7 +141,7 @@ func TestHandover(t *testing.T) {
 			t.Error("the Lease was not released")
 		}
 		time.Sleep(5 * time.Second)
-		if took := second.started.Sub(released); second.started.IsZero() || took > 3*time.Second {
+		if took := second.started.Sub(released); second.started.IsZero() || took > 2*time.Second {
 			t.Errorf("the standby took over %v after the release", took)
 		}
 		cancel2()

@@ -79,6 +79,7 @@ type options struct {
 
 	Workers       int
 	Resync        time.Duration
+	HPAAware      bool
 	ListenAddress string
 	Log           logOptions
 }
@@ -117,12 +118,7 @@ func newCommand() *cobra.Command {
 
 Without a command it runs the controller, against --kubeconfig, else $KUBECONFIG,
 else the cluster that it runs in, else ~/.kube/config.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
-				return usageError{err}
-			}
-			return nil
-		},
+		Args:          usageArgs(cobra.NoArgs),
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -134,12 +130,38 @@ else the cluster that it runs in, else ~/.kube/config.`,
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	addFlags(cmd, flags)
+	cmd.AddCommand(newReleaseCommand())
+	cmd.AddCommand(newPlanCommand())
+	return cmd
+}
+
+// addFlags gives a command its flags, and help that shows them in groups.
+func addFlags(cmd *cobra.Command, flags cliflag.NamedFlagSets) {
 	cmd.Flags().SortFlags = false
 	for _, name := range flags.Order {
 		cmd.Flags().AddFlagSet(flags.FlagSets[name])
 	}
 	cliflag.SetUsageAndHelpFunc(cmd, flags, 0)
-	return cmd
+}
+
+// usageArgs makes a complaint about arguments a usageError.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+// setRest gives the defaults to the options that only the controller has flags for:
+// validate wants good values in all.
+func (o *options) setRest() {
+	var rest pflag.FlagSet
+	o.addControllerFlags(&rest)
+	o.addElectionFlags(&rest)
+	o.addLogFlags(&rest)
 }
 
 func (o *options) addScheduleFlags(fs *pflag.FlagSet) {
@@ -149,6 +171,7 @@ func (o *options) addScheduleFlags(fs *pflag.FlagSet) {
 	fs.Var(&o.defaults.Window, "window", "when Deployments without the annotation sleep")
 	fs.StringVar(&o.timezone, "timezone", "UTC", "IANA time zone of windows without the annotation")
 	fs.Int64Var(&o.night, "night-replicas", 0, "replicas in the window, for Deployments without the annotation")
+	fs.DurationVar(&o.defaults.WakeStagger, "wake-stagger", 0, "spread wake-ups evenly over this time after the end of a window")
 }
 
 func (o *options) addConnectionFlags(fs *pflag.FlagSet) {
@@ -163,6 +186,7 @@ func (o *options) addConnectionFlags(fs *pflag.FlagSet) {
 func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Workers, "workers", 16, "Deployments reconciled at the same time")
 	fs.DurationVar(&o.Resync, "resync", 30*time.Second, "how often every schedule is checked against the clock, without requests")
+	fs.BoolVar(&o.HPAAware, "hpa-aware", true, "leave the day's count to a HorizontalPodAutoscaler where there is one")
 	fs.StringVar(&o.ListenAddress, "listen-address", ":8080", `address for /livez, /readyz and /metrics; "" is off`)
 }
 
@@ -171,7 +195,7 @@ func (o *options) addElectionFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&e.LeaderElect, "leader-elect", true, "write only while holding a Lease, so that several replicas can run")
 	fs.DurationVar(&e.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal that it saw")
 	fs.DurationVar(&e.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal")
-	fs.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "how long between tries")
+	fs.DurationVar(&e.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the longest time between two tries")
 	fs.StringVar(&e.Namespace, "leader-elect-resource-namespace", "", "namespace of the Lease (default: the pod's, or the kubeconfig context's)")
 	fs.StringVar(&e.Name, "leader-elect-resource-name", "schedule-night", "name of the Lease")
 }
@@ -195,6 +219,9 @@ func (o *options) validate() error {
 	}
 	if o.defaults.NightReplicas, err = ParseReplicas(fmt.Sprint(o.night)); err != nil {
 		flagErr("night-replicas", o.night, "%w", err)
+	}
+	if d := o.defaults.WakeStagger; d < 0 || d > maxWakeDelay {
+		flagErr("wake-stagger", d, "want 0s to %v", maxWakeDelay)
 	}
 	for _, namespace := range append([]string{o.namespaces.Namespace}, o.namespaces.Excluded...) {
 		if msgs := validation.IsDNS1123Label(namespace); namespace != "" && len(msgs) > 0 {
@@ -356,11 +383,23 @@ func (o *options) run(stop context.Context) error {
 	}
 	clk := clock.RealClock{}
 	controller := NewController(writer, factory.Apps().V1().Deployments(), clk, o.defaults, o.Workers)
+	if o.HPAAware {
+		allowed, err := mayReadAutoscalers(stop, reader, o.namespaces.Namespace)
+		if err != nil {
+			return err
+		}
+		if allowed {
+			if controller.autoscalers, err = newAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+				return err
+			}
+		}
+	}
 	eventsCtx, stopEvents := context.WithCancel(ctx)
 	defer stopEvents()
 	events := newEventDeliverer(writer.CoreV1(), clk, func() bool { return controller.queue.urgent() > 0 })
 	events.Start(eventsCtx)
 	controller.events = events
+	controller.metrics.register(controller, func() float64 { return float64(events.lost.Load()) })
 
 	var background sync.WaitGroup
 	defer background.Wait()

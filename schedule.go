@@ -70,6 +70,7 @@ type Schedule struct {
 	AsleepUntil   time.Time      // zero: no override
 	Daytime       Daytime
 	WakeDelay     time.Duration // added to the end of each night
+	WakeStagger   time.Duration // over which the wake-ups of all Deployments are spread; a flag only
 }
 
 // State is what a Schedule says about one instant.
@@ -281,12 +282,12 @@ func (s *Schedule) night(t, limit time.Time) (bool, time.Time) {
 // nightEnd is the latest end of the nights that t lies in, zero if there is none.
 func (s *Schedule) nightEnd(t time.Time) time.Time {
 	today := dateOf(t, s.Location)
-	// A night that holds t started today, or the day before and ends today; a
-	// wake delay may make it longer. Tomorrow counts while clocks that went
-	// back over midnight repeat the end of today.
+	// A night that holds t had not ended a wake delay ago, so it started on that
+	// day or on the one before. Tomorrow counts while clocks that went back over
+	// midnight repeat the end of today.
 	first := today - 1
 	if s.WakeDelay > 0 {
-		first -= 1 + date(s.WakeDelay/(24*time.Hour))
+		first = dateOf(t.Add(-s.WakeDelay), s.Location) - 1
 	}
 	var latest time.Time
 	for d := first; d <= today+1; d++ {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 )
 
 // ConditionAsleep is our condition on a Deployment's status: True while it
@@ -31,9 +33,11 @@ const (
 
 // Reasons of events alone.
 const (
-	ReasonScaledDown      = "ScaledDown"
-	ReasonScaledUp        = "ScaledUp"
-	ReasonReconcileFailed = "ReconcileFailed" // several tries in a row
+	ReasonScaledDown         = "ScaledDown"
+	ReasonScaledUp           = "ScaledUp"
+	ReasonReconcileFailed    = "ReconcileFailed"    // several tries in a row
+	ReasonContested          = "Contested"          // somebody else keeps changing the count
+	ReasonAutoscalerConflict = "AutoscalerConflict" // an annotation does not go with an autoscaler
 )
 
 // fieldManager owns what we write, in the objects' managedFields.
@@ -49,29 +53,59 @@ func asleepCondition(d *appsv1.Deployment) *appsv1.DeploymentCondition {
 	return nil
 }
 
-// isAsleep tells whether our record says that the Deployment was put to sleep.
+// isAsleep tells whether our record says that the Deployment was put to sleep and has
+// not been woken.
 func isAsleep(d *appsv1.Deployment) bool {
 	c := asleepCondition(d)
-	return c != nil && c.Status == corev1.ConditionTrue
+	return c != nil && (c.Status == corev1.ConditionTrue || c.Status == corev1.ConditionUnknown && strings.Contains(c.Message, stillAsleep))
+}
+
+// stillAsleep, before the record, ends the message of a condition that has become
+// Unknown in the night: a Deployment must not be forgotten because its schedule was
+// broken while it slept.
+const stillAsleep = "; still asleep with "
+
+// sleepRecord is what we applied to a Deployment that isAsleep. A record that somebody
+// has made unreadable counts as that of 0 replicas.
+func sleepRecord(d *appsv1.Deployment) (appliedRecord, bool) {
+	if !isAsleep(d) {
+		return appliedRecord{}, false
+	}
+	message := asleepCondition(d).Message
+	if i := strings.LastIndex(message, stillAsleep); i >= 0 {
+		message = message[i+len(stillAsleep):]
+	}
+	r, _ := parseRecord(message)
+	return r, true
 }
 
 // recordFormat is the message of the condition: the count that was applied, the
 // day's count, and until when.
 const recordFormat = "replicas=%d expected=%d until=%s"
 
-func recordMessage(replicas, expected int32, until time.Time) string {
-	return fmt.Sprintf(recordFormat, replicas, expected, formatBoundary(until))
+// appliedRecord is what the condition's message says.
+type appliedRecord struct {
+	replicas, expected int32
+	until              time.Time // zero if there was no boundary ahead
 }
 
-// readRecord reads back what the condition recorded.
-func readRecord(d *appsv1.Deployment) (replicas, expected int32, ok bool) {
-	c := asleepCondition(d)
-	if c == nil {
-		return 0, 0, false
-	}
+func (r appliedRecord) String() string {
+	return fmt.Sprintf(recordFormat, r.replicas, r.expected, formatBoundary(r.until))
+}
+
+func parseRecord(message string) (appliedRecord, bool) {
+	var r appliedRecord
 	var until string
-	n, _ := fmt.Sscanf(c.Message, recordFormat, &replicas, &expected, &until)
-	return replicas, expected, n == 3
+	if n, _ := fmt.Sscanf(message, recordFormat, &r.replicas, &r.expected, &until); n != 3 {
+		return r, false
+	}
+	if until != formatBoundary(time.Time{}) {
+		var err error
+		if r.until, err = time.Parse(time.RFC3339, until); err != nil {
+			return r, false
+		}
+	}
+	return r, true
 }
 
 // formatBoundary writes a boundary in its own zone, "-" where there is none.
@@ -79,7 +113,7 @@ func formatBoundary(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.Format(time.RFC3339)
+	return t.Format(time.RFC3339Nano) // a fraction of a second only where there is one
 }
 
 func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
@@ -87,7 +121,7 @@ func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
 		Type:    ConditionAsleep,
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonDayWindow,
-		Message: recordMessage(s.Replicas(state.Asleep), s.Expected, state.Next),
+		Message: appliedRecord{s.Replicas(state.Asleep), s.Expected, state.Next}.String(),
 	}
 	switch {
 	case state.Asleep && state.Override:
@@ -100,8 +134,12 @@ func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
 	return c
 }
 
-func invalidCondition(err error) *appsv1.DeploymentCondition {
-	return &appsv1.DeploymentCondition{Type: ConditionAsleep, Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+func invalidCondition(err error, record appliedRecord, slept bool) *appsv1.DeploymentCondition {
+	c := &appsv1.DeploymentCondition{Type: ConditionAsleep, Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+	if slept {
+		c.Message += stillAsleep + record.String()
+	}
+	return c
 }
 
 func releasedCondition(replicas int32) *appsv1.DeploymentCondition {
@@ -109,7 +147,7 @@ func releasedCondition(replicas int32) *appsv1.DeploymentCondition {
 		Type:    ConditionAsleep,
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonReleased,
-		Message: recordMessage(replicas, replicas, time.Time{}),
+		Message: appliedRecord{replicas, replicas, time.Time{}}.String(),
 	}
 }
 
@@ -149,8 +187,8 @@ type conditionPatch struct {
 
 // writeCondition makes our condition on the Deployment read as want. Its
 // transition time moves only with its status.
-func (c *Controller) writeCondition(ctx context.Context, d *appsv1.Deployment, want appsv1.DeploymentCondition) error {
-	want.LastUpdateTime = metav1.NewTime(c.clock.Now())
+func writeCondition(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment, want appsv1.DeploymentCondition, now time.Time) error {
+	want.LastUpdateTime = metav1.NewTime(now)
 	want.LastTransitionTime = want.LastUpdateTime
 	if have := asleepCondition(d); have != nil && have.Status == want.Status {
 		want.LastTransitionTime = have.LastTransitionTime
@@ -162,7 +200,7 @@ func (c *Controller) writeCondition(ctx context.Context, d *appsv1.Deployment, w
 	if err != nil {
 		return fmt.Errorf("encoding the condition: %w", err)
 	}
-	_, err = c.client.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.StrategicMergePatchType, body,
+	_, err = client.AppsV1().Deployments(d.Namespace).Patch(ctx, d.Name, types.StrategicMergePatchType, body,
 		metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	if apierrors.IsInvalid(err) { // another UID: to the caller the same as another resourceVersion
 		err = apierrors.NewConflict(appsv1.Resource("deployments"), d.Name, err)

@@ -66,7 +66,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if plane, err = cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr, Nodes: 3}); err != nil {
+	plane, err = cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr, Nodes: 3, Flags: map[string][]string{
+		// An autoscaler's day in seconds.
+		cluster.ControllerManager: {
+			"--horizontal-pod-autoscaler-sync-period=1s", "--horizontal-pod-autoscaler-downscale-stabilization=3s",
+			"--horizontal-pod-autoscaler-cpu-initialization-period=1s", "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
+		},
+	}})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -98,6 +105,36 @@ func kubectl(t *testing.T, args ...string) string {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
+}
+
+// kubectlApply applies a manifest as the administrator.
+func kubectlApply(t *testing.T, manifest string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "manifest.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "apply", "-f", file)
+}
+
+// kubectlAs runs kubectl as the controller's ServiceAccount; its failing is an answer.
+func kubectlAs(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), plane.Path(cluster.Kubectl), append([]string{"--kubeconfig", kubeconfig}, args...)...)
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+// runProgram runs a command of the program as the administrator, and returns what it
+// prints.
+func runProgram(t *testing.T, want int, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, append(args, "--kubeconfig", plane.Kubeconfig)...)
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Errorf("%s: exited %d, want %d: %v\n%s", strings.Join(args, " "), code, want, err, out)
+	}
+	return string(out)
 }
 
 // controller is a running process of the program.

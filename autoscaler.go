@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+)
+
+// autoscaler is what a HorizontalPodAutoscaler means for the Deployment it targets.
+type autoscaler struct {
+	name string
+	min  int32 // replicas that it keeps up while it is active, which it is above 0
+}
+
+// autoscalers finds the HorizontalPodAutoscaler of a Deployment, by an index over
+// the informer's cache. A nil *autoscalers finds none.
+type autoscalers struct {
+	informer autoscalinginformers.HorizontalPodAutoscalerIndexInformer
+}
+
+// byTarget indexes HorizontalPodAutoscalers by the key of the Deployment they target.
+const byTarget = "target"
+
+// newAutoscalers sets up the index; the informer must not have been started.
+func newAutoscalers(hpas autoscalinginformers.TypedHorizontalPodAutoscalerInformer) (*autoscalers, error) {
+	a := &autoscalers{informer: hpas.TypedInformer()}
+	err := a.informer.AddTypedIndexers(cache.TypedIndexers[*autoscalingv2.HorizontalPodAutoscaler]{
+		byTarget: func(hpa *autoscalingv2.HorizontalPodAutoscaler) ([]string, error) { return targetKeys(hpa), nil },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("indexing the autoscalers: %w", err)
+	}
+	return a, nil
+}
+
+// mayReadAutoscalers asks the API server whether we may. If not, that is said once, and
+// the controller does without: an informer would never sync.
+func mayReadAutoscalers(ctx context.Context, client kubernetes.Interface, namespace string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		klog.FromContext(ctx).Info("Not allowed to read HorizontalPodAutoscalers, going on as with --hpa-aware=false", "err", err)
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("asking for the autoscalers: %w", err)
+	}
+	return true, nil
+}
+
+// targetKeys is the key of the Deployment that an autoscaler targets, if it is one.
+func targetKeys(hpa *autoscalingv2.HorizontalPodAutoscaler) []string {
+	if hpa.Spec.ScaleTargetRef.Kind != "Deployment" {
+		return nil
+	}
+	return []string{hpa.Namespace + "/" + hpa.Spec.ScaleTargetRef.Name}
+}
+
+// of is the autoscaler of a Deployment, nil if it has none.
+func (a *autoscalers) of(d *appsv1.Deployment) *autoscaler {
+	if a == nil {
+		return nil
+	}
+	found, err := a.informer.GetTypedIndexer().ByTypedIndex(byTarget, keyOf(d))
+	if err != nil || len(found) == 0 { // the index exists, so there is no error
+		return nil
+	}
+	return &autoscaler{name: found[0].Name, min: ptr.Deref(found[0].Spec.MinReplicas, 1)}
+}
+
+// handlers call changed with the key of each Deployment whose autoscaler comes, goes
+// or changes.
+func (a *autoscalers) handlers(changed func(key string)) autoscalinginformers.HorizontalPodAutoscalerHandlerFuncs {
+	tell := func(hpas ...*autoscalingv2.HorizontalPodAutoscaler) {
+		for _, hpa := range hpas {
+			for _, key := range targetKeys(hpa) {
+				changed(key)
+			}
+		}
+	}
+	return autoscalinginformers.HorizontalPodAutoscalerHandlerFuncs{
+		AddFunc: func(hpa *autoscalingv2.HorizontalPodAutoscaler) { tell(hpa) },
+		UpdateFunc: func(old, cur *autoscalingv2.HorizontalPodAutoscaler) {
+			if old.Spec.ScaleTargetRef != cur.Spec.ScaleTargetRef || ptr.Deref(old.Spec.MinReplicas, 1) != ptr.Deref(cur.Spec.MinReplicas, 1) {
+				tell(old, cur)
+			}
+		},
+		DeleteFunc: func(gone cache.DeletedObject[*autoscalingv2.HorizontalPodAutoscaler]) {
+			if gone.OptionalObj != nil {
+				tell(gone.OptionalObj)
+			}
+		},
+	}
+}
+
+// trimAutoscaler is trim for an autoscaler.
+func trimAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
+	return &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Name: hpa.Name, Namespace: hpa.Namespace, UID: hpa.UID, ResourceVersion: hpa.ResourceVersion},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: hpa.Spec.ScaleTargetRef,
+			MinReplicas:    hpa.Spec.MinReplicas,
+		},
+	}
+}

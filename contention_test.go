@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+// putBack is somebody who sets replicas every few seconds as long as the test says.
+func (w *world) putBack(every, length time.Duration) (scales int) {
+	end := time.Now().Add(length)
+	for time.Now().Before(end) {
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })
+		time.Sleep(every)
+	}
+	synctest.Wait()
+	for _, write := range w.writes {
+		if strings.HasPrefix(write, "scale") {
+			scales++
+		}
+	}
+	w.writes = nil
+	return scales
+}
+
+// TestContested: putting replicas back again and again costs at most 12 writes an
+// hour, until it ends; then all is as before.
+func TestContested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-20:00"))
+		w.run()
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		if n := w.putBack(5*time.Second, time.Minute); n != 2 {
+			t.Errorf("%d writes in the first minute, want 2 at full speed and then a pause", n)
+		}
+		if n := w.putBack(15*time.Second, 59*time.Minute); n < 5 || n > 9 {
+			t.Errorf("%d writes in the rest of the hour, want 12 in all at the most", n)
+		}
+		if n := w.putBack(15*time.Second, time.Hour); n < 5 || n > 12 {
+			t.Errorf("%d writes in the next hour", n)
+		}
+		var contested []string
+		for _, e := range w.events.list {
+			if strings.Contains(e, ReasonContested) {
+				contested = append(contested, e)
+			}
+		}
+		if len(contested) != 1 || !strings.Contains(contested[0], "keeps setting replicas to 3 where 0 is due") {
+			t.Errorf("events %q", contested)
+		}
+
+		time.Sleep(20 * time.Minute) // it has ended, and the count is right
+		w.settle()
+		if d := w.live("default", "web"); *d.Spec.Replicas != 0 {
+			t.Errorf("%d replicas", *d.Spec.Replicas)
+		}
+		w.writes = nil
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })
+		w.settle()
+		w.expect("scale web=0")
+	})
+}
+
+// TestContestedBoundary: a contest does not delay the morning, nor an edit.
+func TestContestedBoundary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-01:00", "expected=5"))
+		w.run()
+		w.settle()
+		w.putBack(15*time.Second, 30*time.Minute)
+		w.edit(func(d *appsv1.Deployment) { d.Annotations[AnnotationNightReplicas] = "1" })
+		w.settle()
+		w.expect("scale web=1", "status web=True/NightWindow")
+		w.putBack(15*time.Second, 29*time.Minute)
+		w.until("2000-01-01T01:00:00Z")
+		w.settle()
+		w.expect("scale web=5", "status web=False/DayWindow")
+	})
+}
+
+// TestStagger: even over the time, the same each morning, and part of every boundary.
+func TestStagger(t *testing.T) {
+	const n, stagger = 3000, 30 * time.Second
+	var offsets []time.Duration
+	for i := range n {
+		key := fmt.Sprintf("team-%d/web-%d", i%7, i)
+		offset := staggerOf(key, stagger)
+		if offset < 0 || offset >= stagger || offset != staggerOf(key, stagger) {
+			t.Fatalf("%s: %v", key, offset)
+		}
+		offsets = append(offsets, offset)
+	}
+	slices.Sort(offsets)
+	for i, offset := range offsets {
+		even := stagger * time.Duration(i) / n
+		if off := (offset - even).Abs(); off > stagger/20 {
+			t.Errorf("number %d of %d is at %v, %v from an even spread", i, n, offset, off)
+		}
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-01:00", "wake-delay=5m"))
+		w.defaults.WakeStagger = 10 * time.Minute
+		wake := mustTime(t, "2000-01-01T01:05:00Z").Add(staggerOf("default/web", 10*time.Minute))
+		w.run()
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+		if c := asleepCondition(w.live("default", "web")); !strings.HasSuffix(c.Message, "until="+formatBoundary(wake)) {
+			t.Errorf("message %q, want until %s", c.Message, formatBoundary(wake))
+		}
+		time.Sleep(time.Until(wake) - time.Millisecond)
+		synctest.Wait()
+		w.expect()
+		w.settle()
+		w.expect("scale web=3", "status web=False/DayWindow")
+		w.until("2000-01-02T00:00:00Z") // going to sleep is never delayed
+		w.settle()
+		w.expect("scale web=0", "status web=True/NightWindow")
+	})
+}
+
+func TestReplicasManager(t *testing.T) {
+	if got := replicasManager(&appsv1.Deployment{}); got != "" {
+		t.Errorf("got %q", got)
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "no-time", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)},
+		{Manager: fieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)},
+		{Manager: "broken", FieldsV1: metav1.NewFieldsV1(`{`)},
+		{Manager: "empty"},
+	}}}
+	if got := replicasManager(d); got != "no-time" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+)
+
+// TestMetricsLint holds the metrics to Prometheus' own conventions.
+func TestMetricsLint(t *testing.T) {
+	w := newWorld(t, clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z")), deployment(3))
+	defer w.queue.ShutDown()
+	m := w.metrics
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(m.reconciles, m.duration, m.scaled, m.lag, &clusterCollector{w.Controller})
+	problems, err := testutil.GatherAndLint(registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, error %v", problems, err)
+	}
+}
+
+// TestClusterMetrics: what a night looks like in numbers.
+func TestClusterMetrics(t *testing.T) {
+	sized := func(d *appsv1.Deployment) *appsv1.Deployment {
+		always := corev1.ContainerRestartPolicyAlways
+		request := func(cpu, memory string) corev1.ResourceRequirements {
+			return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+		}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Resources: request("250m", "64Mi")}, {Resources: request("250m", "64Mi")}}
+		d.Spec.Template.Spec.InitContainers = []corev1.Container{
+			{Resources: request("8", "8Gi")}, // done before the Pod runs
+			{Resources: request("500m", "128Mi"), RestartPolicy: &always},
+		}
+		return d
+	}
+	objects := []*appsv1.Deployment{
+		sized(deployment(0)),                            // asleep: 3 replicas saved
+		sized(deployment(1, "night-replicas=1")),        // asleep: 2 saved
+		deployment(3),                                   // asleep by its schedule, and not yet scaled: overdue
+		deployment(3, "window=22:59-23:30"),             // the same, for a minute
+		deployment(3, "window=22:59-23:30", "on=false"), // not managed
+		deployment(3, "awake-until=2026-11-28T23:10:00Z"),
+		deployment(3, "window=x"),
+		without(deployment(3), "on"),
+	}
+	w := newWorld(t, clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z")))
+	defer w.queue.ShutDown()
+	for i, d := range objects {
+		d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprint(i))
+		trimmed, err := trim(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.informer.GetIndexer().Add(trimmed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := `
+# HELP schedule_night_deployments Managed Deployments, by what their schedule says now.
+# TYPE schedule_night_deployments gauge
+schedule_night_deployments{state="asleep"} 4
+schedule_night_deployments{state="awake"} 1
+schedule_night_deployments{state="invalid"} 1
+# HELP schedule_night_next_transition_timestamp_seconds When the next managed Deployment goes to sleep or wakes up; absent if none will.
+# TYPE schedule_night_next_transition_timestamp_seconds gauge
+schedule_night_next_transition_timestamp_seconds 1.7959074e+09
+# HELP schedule_night_overdue_deployments Managed Deployments whose replicas are not what their schedule has asked for since a minute ago or longer.
+# TYPE schedule_night_overdue_deployments gauge
+schedule_night_overdue_deployments 2
+# HELP schedule_night_saved_cpu_cores CPU that the containers of the saved replicas would request.
+# TYPE schedule_night_saved_cpu_cores gauge
+schedule_night_saved_cpu_cores 5
+# HELP schedule_night_saved_memory_bytes Memory that the containers of the saved replicas would request.
+# TYPE schedule_night_saved_memory_bytes gauge
+schedule_night_saved_memory_bytes 1.34217728e+09
+# HELP schedule_night_saved_replicas Replicas that sleeping Deployments have less than in the day.
+# TYPE schedule_night_saved_replicas gauge
+schedule_night_saved_replicas 5
+`
+	if err := testutil.CollectAndCompare(&clusterCollector{w.Controller}, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestControllerMetrics: counters and the lag, over a boundary, an edit, a failure.
+func TestControllerMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "window=01:00-02:00"))
+		w.run()
+		w.until("2000-01-01T01:00:00Z")
+		w.settle()
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](5) }) // no boundary: no lag
+		w.settle()
+		w.expect("status web=False/DayWindow", "scale web=0", "status web=True/NightWindow", "scale web=0")
+		m := w.metrics
+		if got := testutil.ToFloat64(m.scaled.WithLabelValues(directionDown)); got != 2 {
+			t.Errorf("%v writes down", got)
+		}
+		if got := testutil.ToFloat64(m.reconciles.WithLabelValues(resultRequeueAfter)); got == 0 {
+			t.Error("no pass was counted")
+		}
+		if got := testutil.ToFloat64(m.reconciles.WithLabelValues(resultError)); got != 0 {
+			t.Errorf("%v errors", got)
+		}
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(m.lag)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := families[0].GetMetric()[0].GetHistogram(); h.GetSampleCount() != 1 || h.GetSampleSum() > time.Second.Seconds() {
+			t.Errorf("lag %v", h)
+		}
+	})
+}
