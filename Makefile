@@ -6,10 +6,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e vet lint fuzz bench build build-cluster cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e vet lint fuzz bench bench-boundary build build-cluster cluster-up cluster-down clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
@@ -21,7 +21,7 @@ test-unit: ## the fast ones
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 10m ./...
 
 test-e2e: build build-cluster ## end to end on a real control plane
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 30m -count=1 -v ./e2e/...
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./boundary/...
 
 vet: ## go vet and gofmt
 	go vet ./...
@@ -39,6 +39,12 @@ fuzz: ## look for texts that the parsers mistake; FUZZTIME=10m for longer
 
 bench: ## Go benchmarks, for benchstat
 	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) .
+
+N       ?= 2000
+QPS     ?= -1
+WORKERS ?= 16
+bench-boundary: build build-cluster ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 ROLLOUTS=true for the full control plane
+	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -rollouts=$(or $(ROLLOUTS),false)
 
 build: ## the program, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/schedule-night .

@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +32,9 @@ func TestLiving(t *testing.T) {
 		name string
 		test func(*testing.T, string)
 	}{
+		{"MainJob", testMainJob},
+		{"Idle", testIdle},
+		{"Plan", testPlan},
 		{"Autoscaler", testAutoscaler},
 		{"AutoscalerMinimum", testAutoscalerMinimum},
 		{"GitOps", testGitOps},
@@ -417,6 +423,66 @@ func testRelease(t *testing.T, ns string) {
 	if d := waitReplicas(t, ns, "awake", 2); d.Annotations[prefix+"on"] != "true" {
 		t.Error("one that is awake was opted out")
 	}
+}
+
+// testIdle: between boundaries nothing is written, whatever the Deployment controller
+// writes; and our condition survives that, and keeps no rollout from ending.
+func testIdle(t *testing.T, ns string) {
+	for _, awake := range []string{"true", "false"} {
+		window := map[string]string{"true": "2020-01-01 00:00-24:00", "false": "00:00-24:00"}[awake]
+		makeDeployment(t, ns, "awake-"+awake, 3, "on=true", "expected=3", "night-replicas=1", "window="+window)
+	}
+	awake := waitCondition(t, ns, "awake-true", corev1.ConditionFalse, "DayWindow")
+	asleep := waitCondition(t, ns, "awake-false", corev1.ConditionTrue, "NightWindow")
+	waitEvent(t, ns, "awake-false", "ScaledDown")
+	quiet := time.Now()
+	for end := quiet.Add(65 * time.Second); time.Now().Before(end); { // more than two resyncs
+		for _, name := range []string{"awake-true", "awake-false"} {
+			kubectl(t, "rollout", "restart", "-n", ns, "deployment/"+name)
+			kubectl(t, "rollout", "status", "-n", ns, "deployment/"+name, "--timeout=60s")
+		}
+	}
+	for _, r := range audit(t, func(r *request) bool { return r.Ref != nil && r.Ref.Namespace == ns && r.write() && r.At.After(quiet) }) {
+		t.Errorf("%s %s %s at %v", r.Verb, r.what(), r.Ref.Name, r.At)
+	}
+	if c := waitCondition(t, ns, "awake-true", corev1.ConditionFalse, "DayWindow"); !c.LastTransitionTime.Equal(&awake.LastTransitionTime) || c.Message != awake.Message {
+		t.Errorf("the condition became %+v", c)
+	}
+	if c := waitCondition(t, ns, "awake-false", corev1.ConditionTrue, "NightWindow"); !c.LastTransitionTime.Equal(&asleep.LastTransitionTime) {
+		t.Errorf("the condition became %+v", c)
+	}
+}
+
+// testPlan: the plan of a cluster, and of the same manifests without one.
+func testPlan(t *testing.T, ns string) {
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=2026-12-01 21:00-24:00, 2026-12-02 00:00-07:00", "timezone=Europe/Berlin")
+	makeDeployment(t, ns, "unmanaged", 1)
+	from := []string{"--from=2026-12-01T12:00:00Z", "-o", "json"}
+	want := []map[string]any{
+		{"namespace": ns, "name": "unmanaged", "timezone": "", "state": "unmanaged", "replicas": 1.0, "expected": 0.0, "nightReplicas": 0.0, "error": "", "transitions": []any{}},
+		{"namespace": ns, "name": "web", "timezone": "Europe/Berlin", "state": "awake", "replicas": 2.0, "expected": 2.0, "nightReplicas": 0.0, "error": "", "transitions": []any{
+			map[string]any{"at": "2026-12-01T20:00:00Z", "to": "asleep", "replicas": 0.0},
+			map[string]any{"at": "2026-12-02T06:00:00Z", "to": "awake", "replicas": 2.0},
+		}},
+	}
+	check := func(what, out string) {
+		var got []map[string]any
+		if err := json.Unmarshal([]byte(out), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %s, error %v", what, out, err)
+		}
+	}
+	check("the cluster", runProgram(t, 0, append([]string{"plan", "-n", ns}, from...)...))
+	manifests := filepath.Join(t.TempDir(), "manifests.yaml")
+	if err := os.WriteFile(manifests, []byte(kubectl(t, "get", "deployments", "-n", ns, "-o", "yaml")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("its manifests", runProgram(t, 0, append([]string{"plan", "-f", manifests}, from...)...))
+
+	makeDeployment(t, ns, "wrong", 1, "on=true", "expected=1", "window=9pm-7am")
+	if out := runProgram(t, 1, "plan", "-n", ns); !strings.Contains(out, ns+"/wrong: "+prefix+`window "9pm-7am": "9pm" is not a start; use HH:MM, 00:00 to 23:59`) || !strings.Contains(out, "invalid") {
+		t.Errorf("the plan with a wrong one:\n%s", out)
+	}
+	runProgram(t, 2, "plan", "--for=never")
 }
 
 // TestStagger: 300 Deployments wake over 30 s, evenly.

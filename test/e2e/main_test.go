@@ -20,12 +20,9 @@ func windowIn(start time.Time, length time.Duration) string {
 	return start.Format("15:04") + "-" + start.Add(length).Format("15:04")
 }
 
-// TestMainJob: a Deployment goes to sleep at the start of its window and wakes at its
+// testMainJob: a Deployment goes to sleep at the start of its window and wakes at its
 // end, at the very second, with the condition and the events that tell of it.
-func TestMainJob(t *testing.T) {
-	c := start(t)
-	c.waitLeading()
-	ns := makeNamespace(t)
+func testMainJob(t *testing.T, ns string) {
 	begin := time.Now().UTC().Truncate(time.Minute).Add(time.Minute)
 	if time.Until(begin) < 5*time.Second {
 		begin = begin.Add(time.Minute)

@@ -1,0 +1,657 @@
+// Package boundary measures the controller at the boundaries of a night: how long
+// after it the counts change, what that costs the API server, and what the process
+// takes. etcd and kube-apiserver alone run beside it, so that the API server is the
+// one limit; how fast that is, is measured in the same run.
+package boundary
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"schedule-night/test/cluster"
+)
+
+const (
+	namespaces  = 20
+	expected    = 3 // replicas in the day
+	condition   = "schedule-night.svc/Asleep"
+	accountUser = "system:serviceaccount:schedule-night:schedule-night"
+	settleLimit = 30 * time.Minute
+)
+
+// Options choose what is measured.
+type Options struct {
+	Program, Deploy string // the built controller; the folder of its manifests
+	N               int    // Deployments
+	QPS             int    // the controller's --kube-api-qps
+	Workers         int    // of the controller, and writers of the ceiling
+	Idle            time.Duration
+	Rollouts        bool      // run the controller manager too, and roll out at the boundary
+	Log             io.Writer // for progress
+}
+
+// Night is what happened at one boundary.
+type Night struct {
+	First, P50, P99, Last time.Duration // from the boundary to the change, as a watch sees it
+	Scales, Conflicts     int           // accepted scale writes, and refused ones
+	Requests              map[string]int
+}
+
+// Result is what Run measured.
+type Result struct {
+	Options
+	Ceilings               []time.Duration // of N scale writes by a bare loop, before and after
+	Synced                 time.Duration   // from the start of the process
+	Sleep, Wake            Night
+	IdleRequests           map[string]int // while nothing was due
+	Events                 int            // that arrived, of 2 N
+	PeakRSS, SteadyRSS     int64          // bytes
+	CPU                    time.Duration
+	WrongAfter, Conditions int // Deployments with a wrong count, and with the right condition, at the end
+}
+
+// Ceiling is the mean of the bare loops.
+func (r *Result) Ceiling() time.Duration {
+	var sum time.Duration
+	for _, c := range r.Ceilings {
+		sum += c
+	}
+	return sum / time.Duration(len(r.Ceilings))
+}
+
+// bench is a run in progress.
+type bench struct {
+	Options
+	plane  *cluster.Cluster
+	log    func(format string, args ...any)
+	watch  *observer
+	config *rest.Config // without limits
+}
+
+// Run starts a control plane of its own and measures one night on it.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	dir, err := os.MkdirTemp("", "schedule-night-boundary-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: o.Log, Storage: !o.Rollouts})
+	if err != nil {
+		return nil, err
+	}
+	defer plane.Stop()
+	begun := time.Now()
+	b := &bench{Options: o, plane: plane, config: plane.Config, log: func(format string, args ...any) {
+		fmt.Fprintf(o.Log, "%6.1fs  "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
+	}}
+	kubectl := exec.CommandContext(ctx, plane.Path(cluster.Kubectl), "--kubeconfig", plane.Kubeconfig, "apply", "-f", o.Deploy)
+	if out, err := kubectl.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("applying the manifests: %w\n%s", err, out)
+	}
+	return b.run(ctx)
+}
+
+func (b *bench) run(ctx context.Context) (*Result, error) {
+	r := &Result{Options: b.Options}
+	b.log("making %d Deployments in %d namespaces", b.N, namespaces)
+	if err := b.makeDeployments(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if b.watch, err = observe(ctx, b.plane.Client); err != nil {
+		return nil, err
+	}
+	ceiling := func(replicas int32) error {
+		took, err := b.ceiling(ctx, replicas)
+		r.Ceilings = append(r.Ceilings, took)
+		b.log("ceiling: %d scale writes in %v", b.N, took.Round(time.Millisecond))
+		return err
+	}
+	if err := ceiling(expected); err != nil {
+		return nil, err
+	}
+
+	// The night is long enough for all that its start sets off to be over before its end.
+	length := (20*time.Second + time.Duration(b.N)*8*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
+	settle := 20*time.Second + time.Duration(b.N)*3*time.Millisecond
+	sleep := time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
+	wake := sleep.Add(length)
+	p, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
+	if err != nil {
+		return nil, err
+	}
+	defer p.kill()
+	r.Synced = p.synced
+	b.log("synced %v after its start", p.synced.Round(time.Millisecond))
+	if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.status == corev1.ConditionFalse }); err != nil {
+		return nil, fmt.Errorf("conditions of the day: %w", err)
+	}
+
+	for _, boundary := range []struct {
+		name     string
+		at       time.Time
+		replicas int32
+		status   corev1.ConditionStatus
+		night    *Night
+	}{{"sleep", sleep, 0, corev1.ConditionTrue, &r.Sleep}, {"wake", wake, expected, corev1.ConditionFalse, &r.Wake}} {
+		b.log("waiting for the %s boundary at %s", boundary.name, boundary.at.Format("15:04:05"))
+		if time.Now().After(boundary.at) {
+			return nil, fmt.Errorf("this machine is too slow: the %s boundary has passed already", boundary.name)
+		}
+		if b.Rollouts {
+			if err := b.rollout(ctx, boundary.at); err != nil {
+				return nil, err
+			}
+		}
+		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas && s.status == boundary.status }); err != nil {
+			return nil, fmt.Errorf("the %s boundary: %w", boundary.name, err)
+		}
+		boundary.night.measure(b.watch.changes(boundary.replicas, boundary.at))
+		b.log("%s: first %v, last %v after the boundary", boundary.name, boundary.night.First.Round(time.Millisecond), boundary.night.Last.Round(time.Millisecond))
+	}
+	if r.Events, err = b.countEvents(ctx, 2*b.N); err != nil {
+		return nil, err
+	}
+	quiet := time.Now()
+	b.log("idle for %v", b.Idle)
+	select {
+	case <-time.After(b.Idle):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	idleEnd := time.Now()
+	r.PeakRSS, r.SteadyRSS, r.CPU = p.usage()
+	r.WrongAfter = b.N - b.watch.count(func(s *seen) bool { return s.replicas == expected })
+	r.Conditions = b.watch.count(func(s *seen) bool { return s.status == corev1.ConditionFalse })
+	if err := p.stop(); err != nil {
+		return nil, err
+	}
+	if err := ceiling(expected + 1); err != nil {
+		return nil, err
+	}
+	return r, b.audit(r, sleep, wake, quiet, idleEnd)
+}
+
+// forEach calls f for each Deployment, from as many goroutines as there are workers.
+func (b *bench) forEach(f func(i int) error) error {
+	work := make(chan int)
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for range b.Workers {
+		group.Go(func() {
+			for i := range work {
+				if err := f(i); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range b.N {
+		work <- i
+	}
+	close(work)
+	group.Wait()
+	if len(errs) > 0 {
+		return fmt.Errorf("%d of %d failed, the first: %w", len(errs), b.N, errs[0])
+	}
+	return nil
+}
+
+func place(i int) (namespace, name string) {
+	return fmt.Sprintf("team-%02d", i%namespaces), fmt.Sprintf("web-%05d", i)
+}
+
+// makeDeployments makes Deployments of a realistic size: two containers, a dozen
+// environment variables each.
+func (b *bench) makeDeployments(ctx context.Context) error {
+	for i := range namespaces {
+		ns, _ := place(i)
+		if _, err := b.plane.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("making a namespace: %w", err)
+		}
+	}
+	var env []corev1.EnvVar
+	for i := range 12 {
+		env = append(env, corev1.EnvVar{Name: fmt.Sprintf("APPLICATION_SETTING_%d", i), Value: strings.Repeat("value ", 6)})
+	}
+	return b.forEach(func(i int) error {
+		ns, name := place(i)
+		labels := map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": ns}
+		container := corev1.Container{Image: "registry.example.com/team/" + name + ":v1.2.3", Env: env}
+		app, sidecar := container, container
+		app.Name, sidecar.Name = "app", "sidecar"
+		_, err := b.plane.Client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{
+				"schedule-night.svc/on": "true", "schedule-night.svc/expected": strconv.Itoa(expected),
+				"example.com/description": strings.Repeat("what this is for. ", 10),
+			}},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To[int32](expected + 1), // the first ceiling changes it
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{app, sidecar}}},
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("making a Deployment: %w", err)
+		}
+		return nil
+	})
+}
+
+// ceiling is how long a bare loop takes for one scale write to each Deployment, with
+// as many writers as the controller has, the same kind of request, audit and watcher.
+func (b *bench) ceiling(ctx context.Context, replicas int32) (time.Duration, error) {
+	config := rest.CopyConfig(b.config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return 0, fmt.Errorf("making a client: %w", err)
+	}
+	begun := time.Now()
+	err = b.forEach(func(i int) error {
+		ns, name := place(i)
+		s := b.watch.get(ns + "/" + name)
+		_, err := client.AppsV1().Deployments(ns).UpdateScale(ctx, name, &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: s.uid, ResourceVersion: s.version},
+			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
+		}, metav1.UpdateOptions{FieldManager: "ceiling"})
+		if b.Rollouts && err != nil { // the controller manager writes too
+			return nil
+		}
+		return err
+	})
+	return time.Since(begun), err
+}
+
+// rollout changes the Pod template of every tenth Deployment around the boundary.
+func (b *bench) rollout(ctx context.Context, at time.Time) error {
+	select {
+	case <-time.After(time.Until(at) - time.Second):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for i := 0; i < b.N; i += 10 {
+		ns, name := place(i)
+		patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"rolled-out":%q}}}}}`, at)
+		if _, err := b.plane.Client.AppsV1().Deployments(ns).Patch(ctx, name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("rolling out: %w", err)
+		}
+	}
+	return nil
+}
+
+// countEvents waits for the events of the boundaries, and counts them.
+func (b *bench) countEvents(ctx context.Context, want int) (int, error) {
+	count := 0
+	for deadline := time.Now().Add(settleLimit); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(time.Second) {
+		last := count
+		count = 0
+		for _, reason := range []string{"ScaledDown", "ScaledUp"} {
+			list, err := b.plane.Client.CoreV1().Events("").List(ctx, metav1.ListOptions{FieldSelector: "reason=" + reason})
+			if err != nil {
+				return 0, fmt.Errorf("counting events: %w", err)
+			}
+			count += len(list.Items)
+		}
+		if count >= want || last == count && count > 0 && time.Until(deadline) < settleLimit-time.Minute {
+			break
+		}
+	}
+	b.log("%d of %d events arrived", count, want)
+	return count, nil
+}
+
+// seen is what the observer last saw of a Deployment.
+type seen struct {
+	uid      types.UID
+	version  string
+	replicas int32
+	status   corev1.ConditionStatus
+	changed  map[int32]time.Time // when it last came to a count
+}
+
+// observer watches all Deployments, as anybody may.
+type observer struct {
+	mu    sync.Mutex
+	byKey map[string]*seen
+	news  chan struct{}
+}
+
+func observe(ctx context.Context, client kubernetes.Interface) (*observer, error) {
+	o := &observer{byKey: map[string]*seen{}, news: make(chan struct{}, 1)}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(obj any) (any, error) {
+		if d, ok := obj.(*appsv1.Deployment); ok { // keep this process out of the way
+			d.Spec.Template, d.ManagedFields = corev1.PodTemplateSpec{}, nil
+		}
+		return obj, nil
+	}))
+	_, err := factory.Apps().V1().Deployments().TypedInformer().AddTypedEventHandler(cache.TypedResourceEventHandlerFuncs[*appsv1.Deployment]{
+		AddFunc:    o.see,
+		UpdateFunc: func(_, d *appsv1.Deployment) { o.see(d) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watching: %w", err)
+	}
+	factory.StartWithContext(ctx)
+	if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
+		return nil, fmt.Errorf("watching: %w", err)
+	}
+	return o, nil
+}
+
+func (o *observer) see(d *appsv1.Deployment) {
+	if !strings.HasPrefix(d.Namespace, "team-") {
+		return
+	}
+	now := time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	key := d.Namespace + "/" + d.Name
+	s := o.byKey[key]
+	if s == nil {
+		s = &seen{changed: map[int32]time.Time{}}
+		o.byKey[key] = s
+	}
+	if s.replicas != *d.Spec.Replicas {
+		s.changed[*d.Spec.Replicas] = now
+	}
+	s.uid, s.version, s.replicas, s.status = d.UID, d.ResourceVersion, *d.Spec.Replicas, ""
+	for _, c := range d.Status.Conditions {
+		if c.Type == condition {
+			s.status = c.Status
+		}
+	}
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+}
+
+func (o *observer) get(key string) seen {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if s := o.byKey[key]; s != nil {
+		return *s
+	}
+	return seen{}
+}
+
+func (o *observer) count(ok func(*seen) bool) (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, s := range o.byKey {
+		if ok(s) {
+			n++
+		}
+	}
+	return n
+}
+
+// wait returns when all of n are as wanted.
+func (o *observer) wait(ctx context.Context, n int, ok func(*seen) bool) error {
+	limit := time.After(settleLimit)
+	for {
+		if o.count(ok) == n {
+			return nil
+		}
+		select {
+		case <-time.After(250 * time.Millisecond): // counting takes long enough not to do it for each piece of news
+			<-o.news
+		case <-limit:
+			return fmt.Errorf("%d of %d after %v", o.count(ok), n, settleLimit)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// changes are the delays with which Deployments came to a count after an instant.
+func (o *observer) changes(replicas int32, at time.Time) []time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var list []time.Duration
+	for _, s := range o.byKey {
+		list = append(list, s.changed[replicas].Sub(at))
+	}
+	return list
+}
+
+func (n *Night) measure(delays []time.Duration) {
+	slices.Sort(delays)
+	last := len(delays) - 1
+	n.First, n.P50, n.P99, n.Last = delays[0], delays[last/2], delays[last*99/100], delays[last]
+}
+
+// process is the controller.
+type process struct {
+	cmd    *exec.Cmd
+	synced time.Duration
+	done   chan struct{}
+}
+
+func (b *bench) startController(ctx context.Context, window string) (*process, error) {
+	kubeconfig, err := b.plane.ServiceAccountKubeconfig(ctx, "schedule-night", "schedule-night")
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("finding a port: %w", err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	log, err := os.Create(filepath.Join(b.plane.Dir, "schedule-night.log"))
+	if err != nil {
+		return nil, fmt.Errorf("making the log: %w", err)
+	}
+	defer log.Close()
+	b.log("starting the controller, window %s", window)
+	p := &process{done: make(chan struct{})}
+	p.cmd = exec.Command(b.Program, "--kubeconfig", kubeconfig, "--window", window, "--listen-address", address,
+		"--kube-api-qps", strconv.Itoa(b.QPS), "--kube-api-burst", strconv.Itoa(max(2*b.QPS, 1)), "--workers", strconv.Itoa(b.Workers))
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	begun := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	go func() { defer close(p.done); _ = p.cmd.Wait() }()
+	for {
+		if response, err := http.Get("http://" + address + "/readyz"); err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				p.synced = time.Since(begun)
+				return p, nil
+			}
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-p.done:
+			text, _ := os.ReadFile(log.Name())
+			return nil, fmt.Errorf("the controller ended: %s", text)
+		case <-ctx.Done():
+			p.kill()
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// usage is what the running process has taken: its largest and present resident
+// memory in bytes, and its CPU time.
+func (p *process) usage() (peak, steady int64, cpu time.Duration) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, 0 // not on Linux
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseInt(fields[1], 10, 64)
+		switch fields[0] {
+		case "VmHWM:":
+			peak = n << 10
+		case "VmRSS:":
+			steady = n << 10
+		}
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return peak, steady, 0
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	user, _ := strconv.Atoi(fields[11]) // utime and stime, in ticks of 10 ms
+	system, _ := strconv.Atoi(fields[12])
+	return peak, steady, time.Duration(user+system) * 10 * time.Millisecond
+}
+
+func (p *process) stop() error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(15 * time.Second):
+		return errors.New("the controller does not end")
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("the controller exited %d", code)
+	}
+	return nil
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// audit counts the controller's requests, from the API server's own log.
+func (b *bench) audit(r *Result, sleep, wake, quiet, idleEnd time.Time) error {
+	file, err := os.Open(b.plane.AuditLog())
+	if err != nil {
+		return fmt.Errorf("reading the audit log: %w", err)
+	}
+	defer file.Close()
+	r.Sleep.Requests, r.Wake.Requests, r.IdleRequests = map[string]int{}, map[string]int{}, map[string]int{}
+	lines := bufio.NewReader(file)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the audit log: %w", err)
+		}
+		var e struct {
+			Verb           string
+			User           struct{ Username string }
+			ObjectRef      struct{ Resource, Subresource string }
+			ResponseStatus struct{ Code int }
+			At             time.Time `json:"requestReceivedTimestamp"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fmt.Errorf("reading the audit log: %w", err)
+		}
+		if e.User.Username != accountUser {
+			continue
+		}
+		what := e.Verb + " " + e.ObjectRef.Resource
+		if e.ObjectRef.Subresource != "" {
+			what += "/" + e.ObjectRef.Subresource
+		}
+		var night *Night
+		switch {
+		case e.At.After(quiet) && e.At.Before(idleEnd):
+			r.IdleRequests[what]++
+			continue
+		case e.At.Before(sleep) || e.At.After(quiet):
+			continue
+		case e.At.Before(wake):
+			night = &r.Sleep
+		default:
+			night = &r.Wake
+		}
+		night.Requests[what]++
+		switch {
+		case e.ResponseStatus.Code == http.StatusConflict:
+			night.Conflicts++
+		case what == "update deployments/scale" && e.ResponseStatus.Code == http.StatusOK:
+			night.Scales++
+		}
+	}
+}
+
+// Table is the result as Markdown.
+func (r *Result) Table() string {
+	var b strings.Builder
+	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + " ms" }
+	mb := func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/(1<<20)) }
+	row := func(name, sleep, wake string) { fmt.Fprintf(&b, "| %s | %s | %s |\n", name, sleep, wake) }
+	each := func(name string, f func(*Night) string) { row(name, f(&r.Sleep), f(&r.Wake)) }
+	beside := "etcd and kube-apiserver alone"
+	if r.Rollouts {
+		beside = "the controller manager running, a rollout of every tenth Deployment at each boundary"
+	}
+	fmt.Fprintf(&b, "N=%d QPS=%d WORKERS=%d, %s\n\n", r.N, r.QPS, r.Workers, beside)
+	row("", "to sleep", "to wake")
+	row("---", "---", "---")
+	row("ceiling: bare loop of N scale writes, before and after", ms(r.Ceilings[0]), ms(r.Ceilings[len(r.Ceilings)-1]))
+	each("first change after the boundary", func(n *Night) string { return ms(n.First) })
+	each("p50", func(n *Night) string { return ms(n.P50) })
+	each("p99", func(n *Night) string { return ms(n.P99) })
+	each("last", func(n *Night) string { return ms(n.Last) })
+	each("last / mean ceiling", func(n *Night) string { return fmt.Sprintf("%.2f", n.Last.Seconds()/r.Ceiling().Seconds()) })
+	each("accepted scale writes", func(n *Night) string { return strconv.Itoa(n.Scales) })
+	each("conflicts", func(n *Night) string { return strconv.Itoa(n.Conflicts) })
+	each("requests", func(n *Night) string { return counts(n.Requests) })
+	fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n")
+	both := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
+	both(fmt.Sprintf("requests in %v of nothing to do", r.Idle), counts(r.IdleRequests))
+	both("events that arrived", fmt.Sprintf("%d of %d", r.Events, 2*r.N))
+	both("wrong counts at the end", strconv.Itoa(r.WrongAfter))
+	both("start to synced", ms(r.Synced))
+	both("peak RSS, steady RSS", mb(r.PeakRSS)+", "+mb(r.SteadyRSS))
+	both("CPU", fmt.Sprintf("%.1f s", r.CPU.Seconds()))
+	return b.String()
+}
+
+func counts(m map[string]int) string {
+	var list []string
+	for what, n := range m {
+		list = append(list, fmt.Sprintf("%s %d", what, n))
+	}
+	slices.Sort(list)
+	if len(list) == 0 {
+		return "none"
+	}
+	return strings.Join(list, ", ")
+}
