@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -66,12 +65,12 @@ func targetKeys(hpa *autoscalingv2.HorizontalPodAutoscaler) []string {
 	return []string{hpa.Namespace + "/" + hpa.Spec.ScaleTargetRef.Name}
 }
 
-// of is the autoscaler of a Deployment, nil if it has none.
-func (a *autoscalers) of(d *appsv1.Deployment) *autoscaler {
+// of is the autoscaler of the Deployment with the given key, nil if it has none.
+func (a *autoscalers) of(key string) *autoscaler {
 	if a == nil {
 		return nil
 	}
-	found, err := a.informer.GetTypedIndexer().ByTypedIndex(byTarget, keyOf(d))
+	found, err := a.informer.GetTypedIndexer().ByTypedIndex(byTarget, key)
 	if err != nil || len(found) == 0 { // the index exists, so there is no error
 		return nil
 	}

@@ -266,36 +266,32 @@ func (c *Controller) failed(ctx context.Context, key string, failures int, err e
 		return
 	}
 	utilruntime.HandleErrorWithContext(ctx, err, "Reconciling fails again and again", "deployment", key, "failures", failures)
-	namespace, name, _ := cache.SplitMetaNamespaceKey(key)
-	if d, err2 := c.lister.Deployments(namespace).Get(name); err2 == nil {
-		c.events.Eventf(d, corev1.EventTypeWarning, ReasonReconcileFailed, "%d tries in a row failed, will go on trying: %v", failures, err)
+	if obj, ok, err2 := c.informer.GetIndexer().GetByKey(key); err2 == nil && ok {
+		c.events.Eventf(obj.(*appsv1.Deployment), corev1.EventTypeWarning, ReasonReconcileFailed, "%d tries in a row failed, will go on trying: %v", failures, err)
 	}
 }
 
 // reconcile makes one Deployment what its schedule asks for now, by at most one
 // write. It returns how long until time alone changes the answer, 0 for never.
 func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
-	namespace, name, err := cache.SplitMetaNamespaceKey(key)
+	obj, ok, err := c.informer.GetIndexer().GetByKey(key) // what a lister does, without taking the key apart
 	if err != nil {
-		return 0, fmt.Errorf("splitting the key: %w", err)
+		return 0, fmt.Errorf("reading the cache: %w", err)
 	}
-	d, err := c.lister.Deployments(namespace).Get(name)
-	if apierrors.IsNotFound(err) {
+	if !ok {
 		c.queue.waitedForStatus(key)
 		c.contests.forget(key)
 		c.conflicts.Delete(key)
 		return 0, nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("reading the cache: %w", err)
-	}
+	d := obj.(*appsv1.Deployment)
 	requeueAfter, err := c.apply(ctx, key, d)
 	if !apierrors.IsConflict(err) {
 		return requeueAfter, err
 	}
 	// The cache is behind. Decide anew from the live object.
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		live, err := c.client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+		live, err := c.client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			requeueAfter = 0
 			return nil
@@ -316,12 +312,12 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 // the condition, since the former's watch event brings the key back.
 func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment) (time.Duration, error) {
 	now := c.clock.Now()
-	out := decide(d, c.defaults, c.autoscalers.of(d), now)
+	out := decide(d, c.defaults, c.autoscalers.of(key), now)
 	c.tellConflict(key, d, out.conflict)
 	pause, first := time.Duration(0), false
 	if out.scale {
 		if pause, first = c.contests.wait(key, out.replicas, now); first {
-			c.tellContest(ctx, d, out)
+			c.tellContest(ctx, d, &out)
 		}
 	}
 	switch {
@@ -330,12 +326,12 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 			return pause, nil
 		}
 	case out.scale:
-		if err := c.scale(ctx, d, out); err != nil {
+		if err := c.scale(ctx, d, &out); err != nil {
 			return 0, err
 		}
 		c.contests.wrote(key, out.replicas, c.clock.Now())
 		c.queue.waitForStatus(key)
-	case out.condition == nil || sameCondition(d, out.condition):
+	case !out.writesCondition(d):
 		c.queue.waitedForStatus(key)
 		c.contests.settle(key, now)
 		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
@@ -345,12 +341,12 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 		c.queue.waitForStatus(key)
 		return time.Nanosecond, nil // by way of the second band
 	default:
-		if err := writeCondition(ctx, c.client, d, *out.condition, c.clock.Now()); err != nil {
+		if err := writeCondition(ctx, c.client, d, out.condition, c.clock.Now()); err != nil {
 			c.queue.waitForStatus(key)
 			return 0, err
 		}
 		klog.FromContext(ctx).Info("Wrote the condition", "deployment", klog.KObj(d), "status", out.condition.Status, "reason", out.condition.Reason, "message", out.condition.Message)
-		c.announce(d, out)
+		c.announce(d, &out)
 	}
 	if out.next.IsZero() {
 		return 0, nil
@@ -360,7 +356,7 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 
 // scale writes the decided count by the scale subresource, on condition that the
 // object is still the one that was decided on.
-func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out decision) error {
+func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out *decision) error {
 	_, err := c.client.AppsV1().Deployments(d.Namespace).UpdateScale(ctx, d.Name, &autoscalingv1.Scale{
 		ObjectMeta: metav1.ObjectMeta{Name: d.Name, Namespace: d.Namespace, UID: d.UID, ResourceVersion: d.ResourceVersion},
 		Spec:       autoscalingv1.ScaleSpec{Replicas: out.replicas},
@@ -378,13 +374,13 @@ func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out decisi
 	if out.replicas < old {
 		reason = ReasonScaledDown
 	}
-	c.events.Eventf(d, corev1.EventTypeNormal, reason, "Scaled from %d to %d: %s", old, out.replicas, out.why)
+	c.events.Eventf(d, corev1.EventTypeNormal, reason, "Scaled from %d to %d: %s", old, out.replicas, explain(d, c.defaults, c.clock.Now()))
 	return nil
 }
 
 // announce emits the events that go with a change of the condition. The condition
 // is what keeps them from being repeated.
-func (c *Controller) announce(d *appsv1.Deployment, out decision) {
+func (c *Controller) announce(d *appsv1.Deployment, out *decision) {
 	switch out.condition.Reason {
 	case ReasonInvalidSchedule:
 		c.events.Eventf(d, corev1.EventTypeWarning, ReasonInvalidSchedule, "Not scaled until this is right: %s", out.condition.Message)
@@ -404,7 +400,7 @@ func (c *Controller) tellConflict(key string, d *appsv1.Deployment, conflict str
 
 // tellContest emits an event that names who keeps changing a count that we hold. Only
 // the live object has that.
-func (c *Controller) tellContest(ctx context.Context, d *appsv1.Deployment, out decision) {
+func (c *Controller) tellContest(ctx context.Context, d *appsv1.Deployment, out *decision) {
 	who := "somebody"
 	if live, err := c.client.AppsV1().Deployments(d.Namespace).Get(ctx, d.Name, metav1.GetOptions{}); err == nil {
 		if manager := replicasManager(live); manager != "" {
@@ -414,7 +410,7 @@ func (c *Controller) tellContest(ctx context.Context, d *appsv1.Deployment, out 
 	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(d), "manager", who, "replicas", ptr.Deref(d.Spec.Replicas, 1), "want", out.replicas)
 	c.events.Eventf(d, corev1.EventTypeWarning, ReasonContested,
 		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest), or set %s to false",
-		who, ptr.Deref(d.Spec.Replicas, 1), out.replicas, out.why, AnnotationOn)
+		who, ptr.Deref(d.Spec.Replicas, 1), out.replicas, explain(d, c.defaults, c.clock.Now()), AnnotationOn)
 }
 
 // errStuck is what Healthy reports.

@@ -145,7 +145,7 @@ func TestDecide(t *testing.T) {
 		if out.scale {
 			got[0] = strconv.Itoa(int(out.replicas))
 		}
-		if out.condition != nil {
+		if out.condition.Type != "" {
 			got[1] = string(out.condition.Status) + "/" + out.condition.Reason
 		}
 		if got := strings.Join(got, " "); got != tc.want {
@@ -182,7 +182,7 @@ func (l *eventLog) reasons() []string {
 // alone, assigns resourceVersions, and whose scale subresource scales.
 type world struct {
 	*Controller
-	t       *testing.T
+	t       testing.TB
 	client  *fake.Clientset
 	factory informers.SharedInformerFactory
 	events  *eventLog
@@ -193,7 +193,7 @@ type world struct {
 
 var deploymentResource = appsv1.SchemeGroupVersion.WithResource("deployments")
 
-func newWorld(t *testing.T, clk clock.WithTicker, objects ...*appsv1.Deployment) *world {
+func newWorld(t testing.TB, clk clock.WithTicker, objects ...*appsv1.Deployment) *world {
 	w := &world{t: t, client: fake.NewClientset(), events: &eventLog{}, version: 100}
 	for _, d := range objects {
 		if err := w.client.Tracker().Add(d); err != nil {

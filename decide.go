@@ -16,14 +16,12 @@ type decision struct {
 	// replicas is the count to write; scale tells whether to write it.
 	replicas int32
 	scale    bool
-	// condition is how our condition should read, nil to leave it as it is.
-	// Its times are set when it is written.
-	condition *appsv1.DeploymentCondition
+	// condition is how our condition should read; without a type, it is left as it
+	// is. Its times are set when it is written.
+	condition appsv1.DeploymentCondition
 	// asleep and expected are what the schedule says, where there is one.
 	asleep   bool
 	expected int32
-	// why says in words what the decision rests on, for events and logs.
-	why string
 	// conflict says what an autoscaler does not go together with, "" for nothing.
 	conflict string
 	// next is when to look again; zero if time alone changes nothing.
@@ -79,7 +77,6 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 		asleep:    state.Asleep,
 		expected:  schedule.Expected,
 		condition: scheduleCondition(&schedule, state),
-		why:       explain(&schedule, state),
 		conflict:  conflict,
 		next:      state.Next,
 	}
@@ -93,6 +90,15 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 	return out
 }
 
+// writesCondition tells whether our condition should read otherwise than it does.
+func (d *decision) writesCondition(on *appsv1.Deployment) bool {
+	if d.condition.Type == "" {
+		return false
+	}
+	have := asleepCondition(on)
+	return have == nil || have.Status != d.condition.Status || have.Reason != d.condition.Reason || have.Message != d.condition.Message
+}
+
 // sameCount tells whether both decisions ask for the same count.
 func (d decision) sameCount(other decision) bool {
 	return d.scale == other.scale && d.replicas == other.replicas
@@ -101,7 +107,7 @@ func (d decision) sameCount(other decision) bool {
 // release lets go of a Deployment that is not managed any more: one that we put to
 // sleep, and that still has the count that we gave it, is woken first.
 func release(d *appsv1.Deployment, replicas int32, record appliedRecord) decision {
-	out := decision{replicas: replicas, why: "not managed any more"}
+	out := decision{replicas: replicas}
 	if replicas == record.replicas {
 		out.replicas = record.expected
 		if n, err := ParseReplicas(d.Annotations[AnnotationExpected]); err == nil {

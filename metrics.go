@@ -78,7 +78,7 @@ func (m *metrics) register(c *Controller, lostEvents func() float64) {
 
 // observeScale counts an accepted write. If it was due at a boundary, our record tells
 // which: the condition still reads as before it.
-func (m *metrics) observeScale(d *appsv1.Deployment, out decision, now time.Time) {
+func (m *metrics) observeScale(d *appsv1.Deployment, out *decision, now time.Time) {
 	if out.replicas < ptr.Deref(d.Spec.Replicas, 1) {
 		m.scaled.WithLabelValues(directionDown).Inc()
 	} else {
@@ -152,7 +152,7 @@ func (c *Controller) totals() totals {
 	}
 	for _, d := range deployments {
 		if _, ok := d.Annotations[AnnotationOn]; ok {
-			t.add(d, c.defaults, c.autoscalers.of(d), now)
+			t.add(d, c.defaults, c.autoscalers.of(keyOf(d)), now)
 		}
 	}
 	return t
@@ -160,7 +160,7 @@ func (c *Controller) totals() totals {
 
 func (t *totals) add(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.Time) {
 	out := decide(d, defaults, hpa, now)
-	if out.condition == nil || out.condition.Reason == ReasonReleased {
+	if out.condition.Type == "" || out.condition.Reason == ReasonReleased {
 		return
 	}
 	if !out.next.IsZero() && (t.next.IsZero() || out.next.Before(t.next)) {

@@ -178,5 +178,5 @@ func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 	if r.dryRun || !isAsleep(d) {
 		return nil
 	}
-	return writeCondition(ctx, r.client, d, *releasedCondition(ptr.Deref(d.Spec.Replicas, 1)), r.clock.Now())
+	return writeCondition(ctx, r.client, d, releasedCondition(ptr.Deref(d.Spec.Replicas, 1)), r.clock.Now())
 }

@@ -89,8 +89,15 @@ type appliedRecord struct {
 	until              time.Time // zero if there was no boundary ahead
 }
 
+// String is the record as recordFormat has it. Each pass makes it, so it costs one
+// allocation.
 func (r appliedRecord) String() string {
-	return fmt.Sprintf(recordFormat, r.replicas, r.expected, formatBoundary(r.until))
+	b := append(make([]byte, 0, 96), "replicas="...)
+	b = strconv.AppendInt(b, int64(r.replicas), 10)
+	b = append(b, " expected="...)
+	b = strconv.AppendInt(b, int64(r.expected), 10)
+	b = append(b, " until="...)
+	return string(appendBoundary(b, r.until))
 }
 
 func parseRecord(message string) (appliedRecord, bool) {
@@ -109,15 +116,17 @@ func parseRecord(message string) (appliedRecord, bool) {
 }
 
 // formatBoundary writes a boundary in its own zone, "-" where there is none.
-func formatBoundary(t time.Time) string {
+func formatBoundary(t time.Time) string { return string(appendBoundary(nil, t)) }
+
+func appendBoundary(b []byte, t time.Time) []byte {
 	if t.IsZero() {
-		return "-"
+		return append(b, '-')
 	}
-	return t.Format(time.RFC3339Nano) // a fraction of a second only where there is one
+	return t.AppendFormat(b, time.RFC3339Nano) // a fraction of a second only where there is one
 }
 
-func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
-	c := &appsv1.DeploymentCondition{
+func scheduleCondition(s *Schedule, state State) appsv1.DeploymentCondition {
+	c := appsv1.DeploymentCondition{
 		Type:    ConditionAsleep,
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonDayWindow,
@@ -134,16 +143,16 @@ func scheduleCondition(s *Schedule, state State) *appsv1.DeploymentCondition {
 	return c
 }
 
-func invalidCondition(err error, record appliedRecord, slept bool) *appsv1.DeploymentCondition {
-	c := &appsv1.DeploymentCondition{Type: ConditionAsleep, Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+func invalidCondition(err error, record appliedRecord, slept bool) appsv1.DeploymentCondition {
+	c := appsv1.DeploymentCondition{Type: ConditionAsleep, Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
 	if slept {
 		c.Message += stillAsleep + record.String()
 	}
 	return c
 }
 
-func releasedCondition(replicas int32) *appsv1.DeploymentCondition {
-	return &appsv1.DeploymentCondition{
+func releasedCondition(replicas int32) appsv1.DeploymentCondition {
+	return appsv1.DeploymentCondition{
 		Type:    ConditionAsleep,
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonReleased,
@@ -151,8 +160,16 @@ func releasedCondition(replicas int32) *appsv1.DeploymentCondition {
 	}
 }
 
-// explain says in words what a state rests on and when it ends.
-func explain(s *Schedule, state State) string {
+// explain says in words what the decision about a Deployment rests on, and until when.
+func explain(d *appsv1.Deployment, defaults Schedule, now time.Time) string {
+	s, err := scheduleOf(d, defaults)
+	if err != nil || !s.On {
+		return "not managed any more"
+	}
+	state, err := s.At(now)
+	if err != nil {
+		return err.Error()
+	}
 	var why string
 	switch {
 	case state.Override && state.Asleep:
@@ -165,12 +182,6 @@ func explain(s *Schedule, state State) string {
 		why = "awake outside window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
 	}
 	return why + ", next change " + formatBoundary(state.Next)
-}
-
-// sameCondition tells whether the Deployment's condition already says what want does.
-func sameCondition(d *appsv1.Deployment, want *appsv1.DeploymentCondition) bool {
-	have := asleepCondition(d)
-	return have != nil && have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message
 }
 
 // conditionPatch is a strategic merge patch of our condition alone, which
