@@ -117,7 +117,12 @@ func newCommand() *cobra.Command {
 		Long: `Scales annotated Deployments down at night and back up in the morning.
 
 Without a command it runs the controller, against --kubeconfig, else $KUBECONFIG,
-else the cluster that it runs in, else ~/.kube/config.`,
+else the cluster that it runs in, else ~/.kube/config. The commands, each with a
+--help of its own:
+
+  plan          shows when Deployments will sleep and wake, without doing it
+  release       wakes the Deployments that sleep, and opts them out
+  completion    prints the completion script for bash, zsh or fish`,
 		Args:          usageArgs(cobra.NoArgs),
 		Version:       version(),
 		SilenceErrors: true,
