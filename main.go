@@ -81,6 +81,7 @@ type options struct {
 	Resync        time.Duration
 	HPAAware      bool
 	ListenAddress string
+	StatusPage    bool
 	Log           logOptions
 }
 
@@ -192,7 +193,8 @@ func (o *options) addControllerFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Workers, "workers", 16, "Deployments reconciled at the same time")
 	fs.DurationVar(&o.Resync, "resync", 30*time.Second, "how often every schedule is checked against the clock, without requests")
 	fs.BoolVar(&o.HPAAware, "hpa-aware", true, "leave the day's count to a HorizontalPodAutoscaler where there is one")
-	fs.StringVar(&o.ListenAddress, "listen-address", ":8080", `address for /livez, /readyz and /metrics; "" is off`)
+	fs.StringVar(&o.ListenAddress, "listen-address", ":8080", `address for /livez, /readyz, /metrics and the status page; "" is off`)
+	fs.BoolVar(&o.StatusPage, "status-page", true, "serve what sleeps until when, as a page at / and as /schedule.json")
 }
 
 func (o *options) addElectionFlags(fs *pflag.FlagSet) {
@@ -365,6 +367,12 @@ func (o *options) run(stop context.Context) error {
 	logger.Info("Starting schedule-night", "version", moduleVersion(), "server", config.Host, "user", user,
 		"window", o.defaults.Window.String(), "timezone", o.timezone, "nightReplicas", o.night)
 
+	if os.Getenv("GOGC") == "" {
+		// Most of the heap is the cache, which stays: collecting twice as often costs
+		// little, and the process takes a third less.
+		debug.SetGCPercent(50)
+	}
+
 	leadership := newLeadership(o.election)
 	writerConfig := rest.CopyConfig(config)
 	writerConfig.Timeout = requestTimeout
@@ -416,6 +424,10 @@ func (o *options) run(stop context.Context) error {
 		}
 		logger.Info("Serving HTTP", "address", listener.Addr().String())
 		synced := controller.informer.HasSynced
+		var page *statusPage
+		if o.StatusPage {
+			page = newStatusPage(controller, synced)
+		}
 		handler := newHandler(
 			[]check{{"leader-election", func() error { return leadership.watchdog.Check(nil) }}, {"workers", controller.Healthy}},
 			[]check{{"informers", func() error {
@@ -424,6 +436,7 @@ func (o *options) run(stop context.Context) error {
 				}
 				return nil
 			}}},
+			page,
 		)
 		background.Go(func() {
 			if err := serve(ctx, listener, handler); err != nil {

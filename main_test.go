@@ -122,7 +122,7 @@ func TestJSONLog(t *testing.T) {
 
 func TestHealthEndpoints(t *testing.T) {
 	var ill error
-	server := httptest.NewServer(newHandler([]check{{"workers", func() error { return ill }}}, []check{{"informers", func() error { return nil }}}))
+	server := httptest.NewServer(newHandler([]check{{"workers", func() error { return ill }}}, []check{{"informers", func() error { return nil }}}, nil))
 	defer server.Close()
 	get := func(path string) (int, string) {
 		t.Helper()

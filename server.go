@@ -18,12 +18,16 @@ type check struct {
 	fail func() error // nil: well
 }
 
-// newHandler serves what operators and their tools ask for over HTTP.
-func newHandler(livez, readyz []check) http.Handler {
+// newHandler serves what operators and their tools ask for over HTTP. There need not
+// be a status page.
+func newHandler(livez, readyz []check, page *statusPage) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /livez", checkHandler(livez))
 	mux.Handle("GET /readyz", checkHandler(readyz))
 	mux.Handle("GET /metrics", legacyregistry.Handler())
+	if page != nil {
+		page.register(mux)
+	}
 	return mux
 }
 
