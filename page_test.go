@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	htmltemplate "html/template"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -476,6 +477,62 @@ func TestPageHostile(t *testing.T) {
 	}
 	if !slices.ContainsFunc(answer.Rows, func(r planRow) bool { return r.Name == hostile[9] }) {
 		t.Error("a name in the JSON is not what it was")
+	}
+}
+
+// TestPageIsHTMLTemplate: html/template, which knows about contexts, makes the same of
+// page.html as our own reading of its language does.
+func TestPageIsHTMLTemplate(t *testing.T) {
+	reference, err := htmltemplate.New("page.html").Parse(pageText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]*statusPage{
+		"variety": newTestPage(t, pageNow, variety()...),
+		"hostile": newTestPage(t, pageNow, hostileDeployments()...),
+		"empty":   newTestPage(t, pageNow),
+	} {
+		for _, query := range []pageQuery{{}, {page: 2}, {page: 99}, {namespace: "shop", state: planAsleep}, {state: stateOverdue}, {namespace: "in-annotation", page: 2}, {namespace: "no"}} {
+			now := p.clock.Now()
+			got, err := p.html(query, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			view, err := p.view(query, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want strings.Builder
+			if err := reference.Execute(&want, view); err != nil {
+				t.Fatal(err)
+			}
+			if got != want.String() {
+				a, b := strings.Split(got, "\n"), strings.Split(want.String(), "\n")
+				for i := range min(len(a), len(b)) {
+					if a[i] != b[i] {
+						t.Errorf("%s %+v:\ngot  %s\nwant %s", name, query, a[i], b[i])
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMarkupErrors: what a template must not use is an error, not silence.
+func TestMarkupErrors(t *testing.T) {
+	data := struct {
+		Text   string
+		hidden string
+	}{"a", "b"}
+	for _, text := range []string{"{{.Missing}}", "{{.hidden}}", "{{.Text.More}}", "{{.}}", "{{$}}", "{{len .Text}}", "{{.Text | print}}", `{{"x"}}`,
+		"{{with .Text}}{{end}}", "{{$x := .Text}}", `{{block "b" .}}{{end}}`, "{{if .Missing}}{{end}}", "{{range .Missing}}{{end}}"} {
+		func() {
+			defer func() { _ = recover() }() // unknown functions do not even parse
+			if out, err := mustParseMarkup("x", text).execute(data); err == nil {
+				t.Errorf("%s: %q", text, out)
+			}
+		}()
 	}
 }
 

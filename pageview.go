@@ -5,7 +5,6 @@ import (
 	_ "embed" // page.html
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +18,8 @@ import (
 var pageText string
 
 var (
-	pageTemplate = template.Must(template.New("page.html").Parse(pageText))
-	pagePolicy   = "default-src 'none'; style-src '" + styleHash(pageText) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	pageMarkup = mustParseMarkup("page.html", pageText)
+	pagePolicy = "default-src 'none'; style-src '" + styleHash(pageText) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
 // styleHash is what a Content-Security-Policy calls the text of the style element.
@@ -131,11 +130,7 @@ func (p *statusPage) html(q pageQuery, now time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	if err := pageTemplate.Execute(&b, v); err != nil {
-		return "", fmt.Errorf("rendering the page: %w", err)
-	}
-	return b.String(), nil
+	return pageMarkup.execute(v)
 }
 
 func (p *statusPage) view(q pageQuery, now time.Time) (pageView, error) {
