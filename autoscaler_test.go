@@ -54,7 +54,7 @@ func TestAutoscalersComeAndGo(t *testing.T) {
 		scale(6)
 		w.expect() // the autoscaler's
 		if got := w.events.reasons(); len(got) != 2 || got[1] != ReasonAutoscalerConflict {
-			t.Errorf("events %q", w.events.list)
+			t.Errorf("events %q", w.events.all())
 		}
 		w.until("2000-01-01T12:00:00Z")
 		w.settle()

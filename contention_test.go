@@ -22,12 +22,11 @@ func (w *world) putBack(every, length time.Duration) (scales int) {
 		time.Sleep(every)
 	}
 	synctest.Wait()
-	for _, write := range w.writes {
+	for _, write := range w.taken() {
 		if strings.HasPrefix(write, "scale") {
 			scales++
 		}
 	}
-	w.writes = nil
 	return scales
 }
 
@@ -49,7 +48,7 @@ func TestContested(t *testing.T) {
 			t.Errorf("%d writes in the next hour", n)
 		}
 		var contested []string
-		for _, e := range w.events.list {
+		for _, e := range w.events.all() {
 			if strings.Contains(e, ReasonContested) {
 				contested = append(contested, e)
 			}
@@ -63,7 +62,7 @@ func TestContested(t *testing.T) {
 		if d := w.live("default", "web"); *d.Spec.Replicas != 0 {
 			t.Errorf("%d replicas", *d.Spec.Replicas)
 		}
-		w.writes = nil
+		w.taken()
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })
 		w.settle()
 		w.expect("scale web=0")

@@ -121,6 +121,11 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
+// HasSynced tells whether the caches have been filled once.
+func (c *Controller) HasSynced() bool {
+	return c.informer.HasSynced() && (c.autoscalers == nil || c.autoscalers.informer.HasSynced())
+}
+
 // Shutdown makes Run take no more keys and return when the passes in flight are done.
 func (c *Controller) Shutdown() { c.queue.ShutDown() }
 

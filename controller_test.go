@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,11 +169,15 @@ func (l *eventLog) Eventf(d *appsv1.Deployment, eventtype, reason, format string
 	l.list = append(l.list, fmt.Sprintf("%s %s %s: ", d.Name, eventtype, reason)+fmt.Sprintf(format, args...))
 }
 
-func (l *eventLog) reasons() []string {
+func (l *eventLog) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return slices.Clone(l.list)
+}
+
+func (l *eventLog) reasons() []string {
 	var list []string
-	for _, e := range l.list {
+	for _, e := range l.all() {
 		list = append(list, strings.TrimSuffix(strings.Fields(e)[2], ":"))
 	}
 	return list
@@ -317,14 +322,20 @@ func (w *world) settle() {
 	synctest.Wait()
 }
 
-func (w *world) expect(want ...string) {
-	w.t.Helper()
+// taken are the writes since it was last called.
+func (w *world) taken() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !slices.Equal(w.writes, want) {
-		w.t.Errorf("at %s: writes %q, want %q", time.Now().UTC().Format(time.DateTime), w.writes, want)
-	}
+	writes := w.writes
 	w.writes = nil
+	return writes
+}
+
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	if writes := w.taken(); !slices.Equal(writes, want) {
+		w.t.Errorf("at %s: writes %q, want %q", time.Now().UTC().Format(time.DateTime), writes, want)
+	}
 }
 
 // TestTwoDays goes through two whole days: a write at each boundary, at the very
@@ -357,8 +368,8 @@ func TestTwoDays(t *testing.T) {
 		if got, want := w.events.reasons(), []string{"ScaledDown", "ScaledUp", "ScaledDown", "ScaledUp", "ScaledDown"}; !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
 		}
-		if want := `web Normal ScaledDown: Scaled from 3 to 0: asleep in window "21:00-07:00" UTC, next change 2000-01-01T07:00:00Z`; w.events.list[0] != want {
-			t.Errorf("event %q, want %q", w.events.list[0], want)
+		if want := `web Normal ScaledDown: Scaled from 3 to 0: asleep in window "21:00-07:00" UTC, next change 2000-01-01T07:00:00Z`; w.events.all()[0] != want {
+			t.Errorf("event %q, want %q", w.events.all()[0], want)
 		}
 	})
 }
@@ -416,7 +427,7 @@ func TestInvalidIsQuiet(t *testing.T) {
 		w.run()
 		w.until("2000-01-02T00:00:00Z")
 		w.expect("status web=Unknown/InvalidSchedule")
-		if got := w.events.list; len(got) != 1 || !strings.Contains(got[0], `schedule-night.svc/timezone "CEST": want the name of an IANA time zone`) {
+		if got := w.events.all(); len(got) != 1 || !strings.Contains(got[0], `schedule-night.svc/timezone "CEST": want the name of an IANA time zone`) {
 			t.Errorf("events %q", got)
 		}
 		if n := w.queue.NumRequeues("default/web"); n != 0 {
@@ -528,13 +539,13 @@ func TestForbidden(t *testing.T) {
 		other := deployment(3)
 		other.Name, other.UID = "other", "uid-2"
 		w := newWorld(t, clock.RealClock{}, deployment(3), other)
-		tries := 0
-		forbidden := true
+		var tries atomic.Int64
+		var allowed atomic.Bool
 		w.client.PrependReactor("update", "deployments", func(action k8stesting.Action) (bool, runtime.Object, error) {
-			if action.(k8stesting.UpdateAction).GetObject().(*autoscalingv1.Scale).Name != "web" || !forbidden {
+			if action.(k8stesting.UpdateAction).GetObject().(*autoscalingv1.Scale).Name != "web" || allowed.Load() {
 				return false, nil, nil
 			}
-			tries++
+			tries.Add(1)
 			return true, nil, apierrors.NewForbidden(appsv1.Resource("deployments/scale"), "web", errors.New("quota"))
 		})
 		w.run()
@@ -542,13 +553,13 @@ func TestForbidden(t *testing.T) {
 		w.expect("scale other=0", "status other=True/NightWindow")
 		w.until("2000-01-01T01:00:00Z")
 		w.expect()
-		if tries < 20 || tries > 30 { // 5 ms, 10 ms, … 300 s; resyncs do not add to it
+		if tries := tries.Load(); tries < 20 || tries > 30 { // 5 ms, 10 ms, … 300 s; resyncs do not add to it
 			t.Errorf("%d tries in an hour", tries)
 		}
 		if got := w.events.reasons(); !slices.Equal(got, []string{"ScaledDown", "ReconcileFailed"}) {
-			t.Errorf("events %q", w.events.list)
+			t.Errorf("events %q", w.events.all())
 		}
-		forbidden = false
+		allowed.Store(true)
 		w.until("2000-01-01T01:05:01Z")
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
@@ -570,10 +581,11 @@ func TestStatusWaits(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, objects...)
 		w.run()
 		w.settle()
-		if len(w.writes) != 400 {
-			t.Fatalf("%d writes, want 400", len(w.writes))
+		writes := w.taken()
+		if len(writes) != 400 {
+			t.Fatalf("%d writes, want 400", len(writes))
 		}
-		for i, write := range w.writes {
+		for i, write := range writes {
 			// A worker that had its key in hand already may be overtaken.
 			if strings.HasPrefix(write, "status") && i < 200-w.workers {
 				t.Errorf("write %d is %s", i, write)
@@ -713,8 +725,8 @@ func TestShutdown(t *testing.T) {
 		if took := time.Since(begun); took != 500*time.Millisecond {
 			t.Errorf("stopped after %v", took)
 		}
-		if len(w.writes) == 0 || len(w.writes) > w.workers {
-			t.Errorf("%d writes, want the %d in flight at the most", len(w.writes), w.workers)
+		if n := len(w.taken()); n == 0 || n > w.workers {
+			t.Errorf("%d writes, want the %d in flight at the most", n, w.workers)
 		}
 	})
 }

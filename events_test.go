@@ -86,17 +86,22 @@ func TestEventsAggregate(t *testing.T) {
 func TestEventsRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		var fail error
+		var answer atomic.Pointer[error]
 		client.PrependReactor("create", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return fail != nil, nil, fail
+			if fail := answer.Load(); fail != nil {
+				return true, nil, *fail
+			}
+			return false, nil, nil
 		})
 		events, e := deliver(t, client, never, func(e *eventDeliverer) {
-			fail = errors.New("connection refused")
+			refused := errors.New("connection refused")
+			answer.Store(&refused)
 			e.Eventf(deployment(3), corev1.EventTypeNormal, ReasonScaledUp, "while away")
 			time.Sleep(time.Minute)
-			fail = nil
+			answer.Store(nil)
 			time.Sleep(2 * time.Minute)
-			fail = apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("the namespace is being terminated"))
+			var forbidden error = apierrors.NewForbidden(corev1.Resource("events"), "", errors.New("the namespace is being terminated"))
+			answer.Store(&forbidden)
 			e.Eventf(deployment(3), corev1.EventTypeNormal, ReasonScaledDown, "refused")
 			time.Sleep(time.Minute)
 		})

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,9 @@ func newDiary(options electionOptions) *diary {
 
 // Run writes once a second while it leads.
 func (d *diary) Run(ctx context.Context) error {
+	d.mu.Lock()
 	d.started = time.Now()
+	d.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,6 +69,13 @@ func (d *diary) write() {
 		defer d.mu.Unlock()
 		d.writes = append(d.writes, time.Now())
 	}
+}
+
+// begun is when it began to lead.
+func (d *diary) begun() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.started
 }
 
 func (d *diary) Shutdown() { close(d.stop) }
@@ -106,10 +116,13 @@ func holder(t *testing.T, client *fake.Clientset) string {
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
+		var mu sync.Mutex
 		var released time.Time
 		client.PrependReactor("update", "leases", func(action k8stesting.Action) (bool, runtime.Object, error) {
 			lease := leaseOf(action)
 			if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+				mu.Lock()
+				defer mu.Unlock()
 				released = time.Now()
 			}
 			return false, nil, nil
@@ -134,14 +147,17 @@ func TestHandover(t *testing.T) {
 		if last := first.last(); last != told.Add(first.finish) {
 			t.Errorf("the last write was %v after the signal, want %v", last.Sub(told), first.finish)
 		}
-		if released.IsZero() || released.Before(first.last()) {
-			t.Errorf("released at %v, last write at %v", released, first.last())
+		mu.Lock()
+		at := released
+		mu.Unlock()
+		if at.IsZero() || at.Before(first.last()) {
+			t.Errorf("released at %v, last write at %v", at, first.last())
 		}
 		if holder(t, client) != "" {
 			t.Error("the Lease was not released")
 		}
 		time.Sleep(5 * time.Second)
-		if took := second.started.Sub(released); second.started.IsZero() || took > 2*time.Second {
+		if took := second.begun().Sub(at); second.begun().IsZero() || took > 2*time.Second {
 			t.Errorf("the standby took over %v after the release", took)
 		}
 		cancel2()
@@ -161,10 +177,10 @@ func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
 		d := newDiary(testElection())
-		cutOff := false
+		var cutOff atomic.Bool
 		for _, verb := range []string{"get", "update"} {
 			client.PrependReactor(verb, "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
-				if cutOff {
+				if cutOff.Load() {
 					return true, nil, errors.New("connection refused")
 				}
 				return false, nil, nil
@@ -172,7 +188,7 @@ func TestLostLease(t *testing.T) {
 		}
 		done := campaign(context.Background(), client, d)
 		time.Sleep(20 * time.Second)
-		cutOff = true
+		cutOff.Store(true)
 		lost := time.Now()
 		if err := <-done; !errors.Is(err, errLeaseLost) {
 			t.Errorf("got %v, want %v", err, errLeaseLost)
@@ -200,7 +216,7 @@ func TestStopStandby(t *testing.T) {
 		before := holder(t, client)
 		told := time.Now()
 		cancel2()
-		if err := <-secondDone; err != nil || time.Since(told) > 0 || !second.started.IsZero() {
+		if err := <-secondDone; err != nil || time.Since(told) > 0 || !second.begun().IsZero() {
 			t.Errorf("stopped after %v with %v", time.Since(told), err)
 		}
 		if holder(t, client) != before {

@@ -43,8 +43,8 @@ import (
 const (
 	// shutdownPatience is how long a signal waits for writes in flight; with the
 	// release of the Lease and the last events it stays under ten seconds.
-	shutdownPatience = 5 * time.Second
-	eventsPatience   = 2 * time.Second
+	shutdownPatience = 4 * time.Second
+	eventsPatience   = 1500 * time.Millisecond
 	// requestTimeout bounds every request but watches and the Lease's.
 	requestTimeout = 10 * time.Second
 )
@@ -423,7 +423,7 @@ func (o *options) run(stop context.Context) error {
 			return fmt.Errorf("--listen-address: %w", err)
 		}
 		logger.Info("Serving HTTP", "address", listener.Addr().String())
-		synced := controller.informer.HasSynced
+		synced := controller.HasSynced
 		var page *statusPage
 		if o.StatusPage {
 			page = newStatusPage(controller, synced)

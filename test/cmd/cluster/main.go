@@ -81,8 +81,15 @@ func up(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
+	// Its output must not be ours: who reads that would wait as long as the cluster runs.
+	log, err := os.Create(dir + ".log")
+	if err != nil {
+		return fmt.Errorf("making the log: %w", err)
+	}
+	defer os.Remove(log.Name())
+	defer log.Close()
 	cmd := exec.Command(self, "run", dir)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the cluster: %w", err)
@@ -99,7 +106,8 @@ func up(ctx context.Context, dir string) error {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 			return fmt.Errorf("interrupted: %w", <-ended)
 		case err := <-ended:
-			return fmt.Errorf("the cluster did not start: %w", err)
+			text, _ := os.ReadFile(log.Name())
+			return fmt.Errorf("the cluster did not start: %w\n%s", err, text)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
