@@ -220,7 +220,7 @@ func testAutoscalerMinimum(t *testing.T, ns string) {
 func testGitOps(t *testing.T, ns string) {
 	makeDeployment(t, ns, "web", 3, "on=true", "expected=3", "window=00:00-24:00")
 	waitReplicas(t, ns, "web", 0)
-	const length = 150 * time.Second
+	const length = 110 * time.Second
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
 	apply := []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"replicas":3}}`)
@@ -238,7 +238,7 @@ func testGitOps(t *testing.T, ns string) {
 		}
 	}
 	counts, _ := scaleWrites(t, ns, "web")
-	// One to sleep, two at full speed, then one after 1 min, and not yet one after 2 more.
+	// One to sleep, two at full speed, then one after 1 min, and not yet the one after 2 more.
 	if len(counts) != 4 {
 		t.Errorf("%d writes against %d applies in %v, want 4", len(counts), applied, length)
 	}
