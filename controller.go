@@ -249,6 +249,7 @@ func (c *Controller) processNext(ctx context.Context) bool {
 	result := resultSuccess
 	switch {
 	case err != nil && ctx.Err() != nil: // we are stopping, nothing is wrong with the key
+		result = resultError
 	case err != nil:
 		result = resultError
 		c.queue.AddRateLimited(key)

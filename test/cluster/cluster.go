@@ -143,9 +143,6 @@ func (c *Cluster) Path(name string) string { return c.paths[name] }
 // AuditLog is the file to which the API server appends a line for each request.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
 
-// ServerPort is the API server's port on loopback.
-func (c *Cluster) ServerPort() string { return c.server[strings.LastIndexByte(c.server, ':')+1:] }
-
 // prepare writes the files and flags that the parts need.
 func (c *Cluster) prepare(options Options) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {

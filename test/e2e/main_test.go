@@ -191,6 +191,23 @@ func TestRestart(t *testing.T) {
 	waitCondition(t, ns, "waker", corev1.ConditionFalse, "DayWindow")
 }
 
+// TestAPIServerKilled: what fell due while the API server was away is done when it is
+// back, by the same process: it is back before the Lease is lost.
+func TestAPIServerKilled(t *testing.T) {
+	ns := makeNamespace(t)
+	start(t).waitLeading()
+	until := time.Now().Truncate(time.Second).Add(4 * time.Second)
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00", "awake-until="+until.Format(time.RFC3339))
+	waitCondition(t, ns, "web", corev1.ConditionFalse, "AwakeUntil")
+	plane.KillPart(cluster.APIServer)
+	<-time.After(time.Until(until.Add(time.Second)))
+	if err := plane.StartPart(t.Context(), cluster.APIServer); err != nil {
+		t.Fatal(err)
+	}
+	waitReplicas(t, ns, "web", 0)
+	waitCondition(t, ns, "web", corev1.ConditionTrue, "NightWindow")
+}
+
 // TestUnreachable: no API server, one clear line, exit 1.
 func TestUnreachable(t *testing.T) {
 	c := launch(t, "--kubeconfig", repoFile("test/e2e/testdata/unreachable.kubeconfig"))
