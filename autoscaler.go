@@ -18,7 +18,13 @@ import (
 type autoscaler struct {
 	name string
 	min  int32 // replicas that it keeps up while it is active, which it is above 0
+	// toZero tells that 0 replicas can be its own choice: its minimum says so, or it is
+	// one of KEDA's, which takes the last step itself.
+	toZero bool
 }
+
+// kedaLabel is on each HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
+const kedaLabel = "scaledobject.keda.sh/name"
 
 // autoscalers finds the HorizontalPodAutoscaler of a Deployment, by an index over
 // the informer's cache. A nil *autoscalers finds none.
@@ -74,7 +80,10 @@ func (a *autoscalers) of(key string) *autoscaler {
 	if err != nil || len(found) == 0 { // the index exists, so there is no error
 		return nil
 	}
-	return &autoscaler{name: found[0].Name, min: ptr.Deref(found[0].Spec.MinReplicas, 1)}
+	hpa := &autoscaler{name: found[0].Name, min: ptr.Deref(found[0].Spec.MinReplicas, 1)}
+	_, keda := found[0].Labels[kedaLabel]
+	hpa.toZero = hpa.min == 0 || keda
+	return hpa
 }
 
 // handlers call changed with the key of each Deployment whose autoscaler comes, goes
@@ -104,11 +113,15 @@ func (a *autoscalers) handlers(changed func(key string)) autoscalinginformers.Ho
 
 // trimAutoscaler is trim for an autoscaler.
 func trimAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *autoscalingv2.HorizontalPodAutoscaler {
-	return &autoscalingv2.HorizontalPodAutoscaler{
+	out := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Name: hpa.Name, Namespace: hpa.Namespace, UID: hpa.UID, ResourceVersion: hpa.ResourceVersion},
 		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: hpa.Spec.ScaleTargetRef,
 			MinReplicas:    hpa.Spec.MinReplicas,
 		},
 	}
+	if name, ok := hpa.Labels[kedaLabel]; ok {
+		out.Labels = map[string]string{kedaLabel: name}
+	}
+	return out
 }

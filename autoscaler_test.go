@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
@@ -99,6 +100,29 @@ func TestMayReadAutoscalers(t *testing.T) {
 		got, err := mayReadAutoscalers(t.Context(), client, "")
 		if got != tc.want || (err != nil) != tc.fails {
 			t.Errorf("%v: got %v, error %v", tc.answer, got, err)
+		}
+	}
+}
+
+// TestAutoscalerToZero: of a trimmed autoscaler it can still be told whether 0 replicas
+// can be its own choice.
+func TestAutoscalerToZero(t *testing.T) {
+	keda := hpaFor("web", 1)
+	keda.Labels = map[string]string{kedaLabel: "web", "app": "web"}
+	for _, tc := range []struct {
+		hpa  *autoscalingv2.HorizontalPodAutoscaler
+		want bool
+	}{{hpaFor("web", 1), false}, {hpaFor("web", 0), true}, {keda, true}} {
+		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+		a, err := newAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.informer.GetIndexer().Add(trimAutoscaler(tc.hpa)); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.of("default/web"); got == nil || got.toZero != tc.want {
+			t.Errorf("minimum %d, labels %v: got %+v, want %v", *tc.hpa.Spec.MinReplicas, tc.hpa.Labels, got, tc.want)
 		}
 	}
 }

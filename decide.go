@@ -37,6 +37,7 @@ type decision struct {
 //	asleep                                        the night's count; True
 //	awake, enforce                                the expected count; False
 //	awake, wake-only                              at least the expected count if it was asleep or is at 0; False
+//	  by an autoscaler that may go down to 0      at least the expected count if it was asleep; False
 //
 // An autoscaler that targets the Deployment (nil: none) makes its day wake-only. At
 // 0 replicas it stands aside; a night count above 0 is set on going to sleep, not
@@ -83,7 +84,9 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 	out.scale = replicas != out.replicas
 	switch {
 	case !state.Asleep && schedule.Daytime == DaytimeWakeOnly:
-		out.scale = (slept || replicas == 0) && replicas < out.replicas
+		// Where an autoscaler may go down to 0 by itself, 0 in the day is its choice.
+		atZero := replicas == 0 && (hpa == nil || !hpa.toZero)
+		out.scale = (slept || atZero) && replicas < out.replicas
 	case state.Asleep && hpa != nil && out.replicas > 0 && replicas > 0 && slept && record.replicas == out.replicas:
 		out.scale = false
 	}
