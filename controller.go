@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -208,9 +207,9 @@ func trimDeployment(d *appsv1.Deployment) *appsv1.Deployment {
 		return out
 	}
 	out.DeletionTimestamp = d.DeletionTimestamp
-	out.Annotations = make(map[string]string, len(d.Annotations))
-	for name, value := range d.Annotations {
-		if strings.HasPrefix(name, annotationPrefix) {
+	out.Annotations = map[string]string{}
+	for _, name := range annotationNames {
+		if value, ok := d.Annotations[name]; ok {
 			out.Annotations[name] = value
 		}
 	}

@@ -25,6 +25,9 @@ const (
 	// Deployments emits them at once.
 	eventBacklog = 1 << 16
 	eventSenders = 4
+	// correlatedEvents is how many Deployments' last events are remembered, to count
+	// and limit like ones; each takes about 2 kB.
+	correlatedEvents = 1024
 	// eventPause is how often a sender looks whether it may go on.
 	eventPause = 20 * time.Millisecond
 	// eventTimeout bounds one request.
@@ -51,7 +54,7 @@ type eventDeliverer struct {
 	// hold tells that scale writes are waiting: events then let them go first.
 	hold func() bool
 
-	backlog chan *corev1.Event
+	backlog chan *pendingEvent
 	closing chan struct{} // closed by Shutdown
 	senders sync.WaitGroup
 	lost    atomic.Int64
@@ -60,36 +63,50 @@ type eventDeliverer struct {
 func newEventDeliverer(client corev1client.EventsGetter, clk clock.Clock, hold func() bool) *eventDeliverer {
 	return &eventDeliverer{
 		client:     client,
-		correlator: record.NewEventCorrelator(clk),
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: correlatedEvents, Clock: clk}),
 		clock:      clk,
 		hold:       hold,
-		backlog:    make(chan *corev1.Event, eventBacklog),
+		backlog:    make(chan *pendingEvent, eventBacklog),
 		closing:    make(chan struct{}),
 	}
 }
 
+// pendingEvent is what an event is made of when its turn comes: at a boundary all
+// Deployments' wait at once, and an event of the API's takes five times as much.
+type pendingEvent struct {
+	namespace, name            string // of the Deployment
+	uid                        types.UID
+	resourceVersion            string
+	at                         time.Time
+	eventtype, reason, message string
+}
+
 // Eventf queues an event and returns at once.
 func (e *eventDeliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
-	now := e.clock.Now()
-	event := &corev1.Event{
-		ObjectMeta: metav1.ObjectMeta{Name: util.GenerateEventName(d.Name, now.UnixNano()), Namespace: d.Namespace},
+	pending := &pendingEvent{d.Namespace, d.Name, d.UID, d.ResourceVersion, e.clock.Now(), eventtype, reason, fmt.Sprintf(format, args...)}
+	select {
+	case e.backlog <- pending:
+	default:
+		e.lost.Add(1)
+	}
+}
+
+func (p *pendingEvent) event() *corev1.Event {
+	at := metav1.NewTime(p.at)
+	return &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: util.GenerateEventName(p.name, p.at.UnixNano()), Namespace: p.namespace},
 		InvolvedObject: corev1.ObjectReference{
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
-			Namespace: d.Namespace, Name: d.Name, UID: d.UID, ResourceVersion: d.ResourceVersion,
+			Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.resourceVersion,
 		},
 		Source:              corev1.EventSource{Component: fieldManager},
 		ReportingController: fieldManager,
-		Type:                eventtype,
-		Reason:              reason,
-		Message:             fmt.Sprintf(format, args...),
-		FirstTimestamp:      metav1.NewTime(now),
-		LastTimestamp:       metav1.NewTime(now),
+		Type:                p.eventtype,
+		Reason:              p.reason,
+		Message:             p.message,
+		FirstTimestamp:      at,
+		LastTimestamp:       at,
 		Count:               1,
-	}
-	select {
-	case e.backlog <- event:
-	default:
-		e.lost.Add(1)
 	}
 }
 
@@ -119,7 +136,7 @@ func (e *eventDeliverer) Shutdown(ctx context.Context, stop context.CancelFunc) 
 
 func (e *eventDeliverer) send(ctx context.Context) {
 	for {
-		var event *corev1.Event
+		var event *pendingEvent
 		select {
 		case event = <-e.backlog:
 		default:
@@ -134,7 +151,7 @@ func (e *eventDeliverer) send(ctx context.Context) {
 		for e.hold() && ctx.Err() == nil && !e.isClosing() {
 			e.clock.Sleep(eventPause)
 		}
-		e.deliver(ctx, event)
+		e.deliver(ctx, event.event())
 		if ctx.Err() != nil {
 			return
 		}

@@ -28,6 +28,12 @@ const (
 	AnnotationWakeDelay     = annotationPrefix + "wake-delay"     // Go duration
 )
 
+// annotationNames are all that the controller reads.
+var annotationNames = [...]string{
+	AnnotationOn, AnnotationExpected, AnnotationWindow, AnnotationTimezone, AnnotationNightReplicas,
+	AnnotationExcept, AnnotationAwakeUntil, AnnotationAsleepUntil, AnnotationDaytime, AnnotationWakeDelay,
+}
+
 // Daytime says what the controller does about replicas while a Deployment is
 // awake.
 type Daytime string
