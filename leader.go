@@ -28,9 +28,10 @@ type electionOptions struct {
 	RenewDeadline, RetryPeriod time.Duration
 }
 
-// validate leaves room for one request of
-// the Lease's client between the last moment at which this process may write
-// and the first at which another may.
+// validate leaves room for one request of the Lease's client between the last moment
+// at which this process may write and the first at which another may. That can be a
+// second before LeaseDuration has passed: a standby of client-go's compares Leases by
+// whole seconds, and so may not see the last renewal.
 func (o *electionOptions) validate() error {
 	switch {
 	case o.RetryPeriod <= 0:
