@@ -132,7 +132,7 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
 			if err := o.validate(); err != nil {
 				return usageError{err}
 			}
-			return o.run(cmd.Context())
+			return o.run(cmd.Context(), clock.RealClock{})
 		},
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
@@ -342,8 +342,9 @@ func identity(ctx context.Context, client kubernetes.Interface) (string, error) 
 	return "", fmt.Errorf("cannot reach the API server: %w", err)
 }
 
-// run wires the parts together and runs them until stop is done.
-func (o *options) run(stop context.Context) error {
+// run wires the parts together and runs them until stop is done. What is scheduled
+// goes by clk; the election goes by the machine's own clock.
+func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	config, namespace, err := o.connection.restConfig()
 	if err != nil {
 		return err
@@ -394,7 +395,6 @@ func (o *options) run(stop context.Context) error {
 	if err != nil {
 		return err
 	}
-	clk := clock.RealClock{}
 	controller := NewController(writer, factory.Apps().V1().Deployments(), clk, o.defaults, o.Workers)
 	if o.HPAAware {
 		allowed, err := mayReadAutoscalers(stop, reader, o.namespaces.Namespace)

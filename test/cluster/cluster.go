@@ -194,7 +194,7 @@ func (c *Cluster) prepare(options Options) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + file("service-account.key"), "--service-account-signing-key-file=" + file("service-account.key"),
 		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
-		"--audit-policy-file=" + file("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog(),
+		"--audit-policy-file=" + file("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog(), "--audit-log-maxsize=" + strconv.Itoa(1<<20), // MB: never another file
 	}
 	c.flags[ControllerManager] = []string{
 		"--kubeconfig=" + c.kubeconfig(ControllerManager), "--authentication-kubeconfig=" + c.kubeconfig(ControllerManager),
@@ -216,7 +216,7 @@ func (c *Cluster) prepare(options Options) error {
 }
 
 // auditPolicy logs who does what to which object, and the bodies of writes to
-// Deployments, whose counts and conditions tests look at.
+// Deployments and Leases, whose counts, conditions and holders tests look at.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -225,7 +225,9 @@ rules:
   nonResourceURLs: ["/livez*", "/readyz*", "/healthz*"]
 - level: Request
   verbs: [create, update, patch, delete]
-  resources: [{group: apps, resources: [deployments, deployments/scale, deployments/status]}]
+  resources:
+  - {group: apps, resources: [deployments, deployments/scale, deployments/status]}
+  - {group: coordination.k8s.io, resources: [leases]}
 - level: Metadata
 `
 

@@ -4,9 +4,11 @@
 //	cluster up DIR      start it in the background; print its kubeconfig's path when ready
 //	cluster down DIR    stop it
 //	cluster run DIR     run it until a signal
+//	cluster attend DIR  run its storage alone, and do as standard input says until that ends
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +44,10 @@ func run(ctx context.Context, args []string) error {
 		return down(args[1])
 	case len(args) == 2 && args[0] == "run":
 		return foreground(ctx, args[1])
+	case len(args) == 2 && args[0] == "attend":
+		return attend(ctx, args[1])
 	}
-	return errors.New("usage: cluster build | up DIR | down DIR | run DIR")
+	return errors.New("usage: cluster build | up DIR | down DIR | run DIR | attend DIR")
 }
 
 func pidFile(dir string) string { return filepath.Join(dir, "pid") }
@@ -60,6 +64,47 @@ func foreground(ctx context.Context, dir string) error {
 		return fmt.Errorf("saying that the cluster is ready: %w", err)
 	}
 	<-ctx.Done()
+	return nil
+}
+
+// attend runs etcd and the API server alone, for a test that breaks them. It first
+// prints kubectl's path; then each line of standard input is a verb and a part, as
+// in "kill kube-apiserver", and is answered by a line when it is done: "ok", or what went wrong.
+func attend(ctx context.Context, dir string) error {
+	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr, Storage: true})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	fmt.Println(c.Path(cluster.Kubectl))
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		answer := "ok"
+		if err := order(ctx, c, lines.Text()); err != nil {
+			answer = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		fmt.Println(answer)
+	}
+	return lines.Err()
+}
+
+// order does to a part what a line says.
+func order(ctx context.Context, c *cluster.Cluster, line string) error {
+	verb, part, _ := strings.Cut(line, " ")
+	switch verb {
+	case "start":
+		return c.StartPart(ctx, part)
+	case "stop":
+		c.StopPart(part)
+	case "kill":
+		c.KillPart(part)
+	case "pause":
+		return c.SignalPart(part, syscall.SIGSTOP)
+	case "resume":
+		return c.SignalPart(part, syscall.SIGCONT)
+	default:
+		return fmt.Errorf("no such verb: %q", verb)
+	}
 	return nil
 }
 
