@@ -213,7 +213,7 @@ func TestNames(t *testing.T) {
 		min                   int
 	}{
 		{"metric", `"((?:schedule_night|controller)_[a-z_]+)"`, `\b((?:schedule_night|controller)_[a-z]+_[a-z_]*[a-z])`, 10},
-		{"annotation or condition", `annotationPrefix \+ "([A-Za-z-]+)"`, `\b(?:schedule-night\.svc|sn)/([A-Za-z][A-Za-z-]*)`, 10},
+		{"annotation or condition", `annotationPrefix \+ "([A-Za-z-]+)"`, `\b(?:schedule-night\.svc|sn)/([A-Za-z](?:[A-Za-z-]*[A-Za-z])?)`, 10},
 		{"reason", `(?m)^\s*Reason[A-Za-z]+ += "([A-Za-z]+)"`, `(?:[Ee]vents?|reason) \x60?([A-Z][a-z]+[A-Z][a-zA-Z]+)`, 10},
 	} {
 		has := constants(t, kind.source)

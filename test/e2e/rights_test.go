@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +59,10 @@ func TestRights(t *testing.T) {
 			_, err := client.CoreV1().Events(ns).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: ns}, InvolvedObject: corev1.ObjectReference{Namespace: ns}}, metav1.CreateOptions{})
 			return err
 		}(),
-		// These two are accepted, and have no effect.
+		// These are accepted, and have no effect.
+		"that nobody owns a field": patchStatus(`{"metadata":{"managedFields":[{}]}}`),
+		"that its owner owns less": patchStatus(`{"metadata":{"managedFields":[{"manager":"` + d.ManagedFields[0].Manager +
+			`","operation":"Update","apiVersion":"apps/v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:paused":{}}}}]}}`),
 		"metadata through the scale": func() error {
 			_, err := deployments.UpdateScale(ctx, d.Name, &autoscalingv1.Scale{
 				ObjectMeta: metav1.ObjectMeta{
@@ -103,7 +108,6 @@ func TestRights(t *testing.T) {
 		"the observed generation":          patchStatus(`{"status":{"observedGeneration":99}}`),
 		"our condition and an annotation": patchStatus(
 			`{"metadata":{"annotations":{"a":"b"}},` + strings.TrimPrefix(ourCondition, "{")),
-		"who owns which field":  patchStatus(`{"metadata":{"managedFields":[{}]}}`),
 		"reading secrets": func() error { _, err := client.CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{}); return err }(),
 		"reading Pods":    func() error { _, err := client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{}); return err }(),
 		"reading events":  func() error { _, err := client.CoreV1().Events(ns).List(ctx, metav1.ListOptions{}); return err }(),
@@ -169,7 +173,12 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *live.Spec.Replicas != 2 || len(live.OwnerReferences)+len(live.Finalizers) > 0 || live.Annotations["a"]+live.Labels["a"] != "" || len(live.ManagedFields) == 0 ||
+	if i := slices.IndexFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == d.ManagedFields[0].Manager && e.Subresource == ""
+	}); i < 0 || !bytes.Contains(live.ManagedFields[i].FieldsV1.GetRawBytes(), []byte(`"f:template"`)) {
+		t.Errorf("who owns which field has changed: %v", live.ManagedFields)
+	}
+	if *live.Spec.Replicas != 2 || len(live.OwnerReferences)+len(live.Finalizers) > 0 || live.Annotations["a"]+live.Labels["a"] != "" ||
 		live.Spec.Template.Spec.Containers[0].Image != d.Spec.Template.Spec.Containers[0].Image || live.Status.ObservedGeneration == 99 {
 		t.Errorf("the Deployment is now %+v", live)
 	}
