@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e vet lint fuzz bench bench-boundary build build-cluster cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary build build-cluster cluster-up cluster-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +14,7 @@ help: ## this list
 demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
 
-test: vet lint test-unit fuzz test-e2e ## everything: vet, lint, unit tests with -race, end to end on a real control plane
+test: vet lint verify test-unit fuzz test-docs test-e2e ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
 	@echo "all tests passed"
 
 test-unit: ## the fast ones
@@ -24,15 +24,42 @@ test-unit: ## the fast ones
 test-e2e: build build-cluster ## end to end on a real control plane
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./boundary/...
 
+test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
+
 vet: ## go vet and gofmt
 	go vet ./...
 	cd test && go vet ./...
+	cd tools/licenses && go vet ./...
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 
 lint: ## golangci-lint, at the version that tools/lint pins
 	cd tools/lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	$(BIN)/golangci-lint run --allow-parallel-runners ./...
 	cd test && $(BIN)/golangci-lint run --allow-parallel-runners ./...
+	cd tools/licenses && $(BIN)/golangci-lint run --allow-parallel-runners ./...
+
+MODULES := $(dir $(wildcard go.mod test/go.mod test/*/go.mod tools/*/go.mod))
+verify: vulnerabilities ## what we depend on: intact, tidy, of good licence, without known vulnerabilities; workflows
+	@for dir in $(MODULES); do echo "$$dir: go mod verify, go mod tidy -diff"; (cd $$dir && go mod verify && go mod tidy -diff) || exit 1; done
+	cd tools/licenses && go test ./... && go build -o $(BIN)/licenses .
+	$(BIN)/licenses -check THIRD_PARTY_LICENSES
+	cd tools/actionlint && go build -o $(BIN)/actionlint github.com/rhysd/actionlint/cmd/actionlint
+	$(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
+
+licenses: ## write THIRD_PARTY_LICENSES anew
+	cd tools/licenses && go build -o $(BIN)/licenses .
+	$(BIN)/licenses THIRD_PARTY_LICENSES
+
+VULNDB ?= https://vuln.go.dev
+vulnerabilities: ## known vulnerabilities in what the program calls; REQUIRE_VULNDB=true fails if the database is out of reach
+	cd tools/vuln && go build -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@out=$$($(BIN)/govulncheck -db $(VULNDB) . 2>&1); code=$$?; echo "$$out"; \
+	case "$$code $$out" in \
+	0*) ;; \
+	*"fetching vulnerabilities"*) echo "NOT CHECKED for known vulnerabilities: $(VULNDB) is out of reach"; [ "$(REQUIRE_VULNDB)" != true ] ;; \
+	*) exit $$code ;; \
+	esac
 
 FUZZTIME ?= 10s
 fuzz: ## look for texts that the parsers mistake; FUZZTIME=10m for longer

@@ -80,7 +80,7 @@ func asleepSince(d *appsv1.Deployment) *appsv1.Deployment {
 	return withCondition(d, corev1.ConditionTrue, ReasonNightWindow, "replicas=0 expected=3 until=2026-11-29T07:00:00Z")
 }
 
-// TestDecide is the decision table of the README's "What it decides".
+// TestDecide is the table in the comment of decide.
 func TestDecide(t *testing.T) {
 	const day, night = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
 	deleted := deployment(3)

@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,11 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // thief is a client with the controller's own token.
-func thief(t *testing.T) *kubernetes.Clientset {
+func thief(t *testing.T) (*kubernetes.Clientset, *rest.Config) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -26,14 +29,14 @@ func thief(t *testing.T) *kubernetes.Clientset {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return client, config
 }
 
 // TestRights shows what a stolen token can do: change counts, and that is all.
 func TestRights(t *testing.T) {
 	ns := makeNamespace(t)
 	d := makeDeployment(t, ns, "web", 1)
-	client := thief(t)
+	client, config := thief(t)
 	ctx := t.Context()
 	deployments := client.AppsV1().Deployments(ns)
 
@@ -48,10 +51,30 @@ func TestRights(t *testing.T) {
 			return err
 		}(),
 		"our condition": patchStatus(ourCondition),
+		"reading every Deployment": func() error {
+			_, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+			return err
+		}(),
 		"an event": func() error {
 			_, err := client.CoreV1().Events(ns).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "e", Namespace: ns}, InvolvedObject: corev1.ObjectReference{Namespace: ns}}, metav1.CreateOptions{})
 			return err
 		}(),
+		// These are accepted, and have no effect.
+		"that nobody owns a field": patchStatus(`{"metadata":{"managedFields":[{}]}}`),
+		"that its owner owns less": patchStatus(`{"metadata":{"managedFields":[{"manager":"` + d.ManagedFields[0].Manager +
+			`","operation":"Update","apiVersion":"apps/v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:paused":{}}}}]}}`),
+		"metadata through the scale": func() error {
+			_, err := deployments.UpdateScale(ctx, d.Name, &autoscalingv1.Scale{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: d.Name, Namespace: ns, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
+					Finalizers: []string{"example.com/x"}, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "0"}},
+				},
+				Spec: autoscalingv1.ScaleSpec{Replicas: 2},
+			}, metav1.UpdateOptions{})
+			return err
+		}(),
+		"a label and an image through the status": patchStatus(
+			`{"metadata":{"labels":{"a":"b"}},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/evil:1"}]}}}}`),
 	} {
 		if err != nil {
 			t.Errorf("%s is refused: %v", name, err)
@@ -100,6 +123,30 @@ func TestRights(t *testing.T) {
 			_, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, nil, metav1.CreateOptions{})
 			return err
 		}(),
+		"a command in a Pod": client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").SubResource("exec").
+			Param("command", "sh").Do(ctx).Error(),
+		"reading a Pod's log": func() error {
+			_, err := client.CoreV1().Pods(ns).GetLogs("p", &corev1.PodLogOptions{}).DoRaw(ctx)
+			return err
+		}(),
+		"listing namespaces": func() error { _, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{}); return err }(),
+		"listing nodes":      func() error { _, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{}); return err }(),
+		"acting as an administrator": func() error {
+			config := *config
+			config.Impersonate.UserName = "admin"
+			config.Impersonate.Groups = []string{"system:masters"}
+			_, err := kubernetes.NewForConfigOrDie(&config).CoreV1().Secrets(ns).List(ctx, metav1.ListOptions{})
+			return err
+		}(),
+		"granting itself more": func() error {
+			_, err := client.RbacV1().ClusterRoles().Patch(ctx, account, types.MergePatchType, []byte(`{"rules":[]}`), metav1.PatchOptions{})
+			return err
+		}(),
+		"lifting the admission policy": client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "schedule-night-status", metav1.DeleteOptions{}),
+		"scaling a ReplicaSet": func() error {
+			_, err := client.AppsV1().ReplicaSets(ns).UpdateScale(ctx, "x", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns}}, metav1.UpdateOptions{})
+			return err
+		}(),
 		"scaling a StatefulSet": func() error {
 			_, err := client.AppsV1().StatefulSets(ns).UpdateScale(ctx, "x", &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns}}, metav1.UpdateOptions{})
 			return err
@@ -126,7 +173,13 @@ func TestRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *live.Spec.Replicas != 2 || len(live.OwnerReferences)+len(live.Finalizers) > 0 || live.Annotations["a"] != "" || live.Status.ObservedGeneration == 99 {
+	if i := slices.IndexFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == d.ManagedFields[0].Manager && e.Subresource == ""
+	}); i < 0 || !bytes.Contains(live.ManagedFields[i].FieldsV1.GetRawBytes(), []byte(`"f:template"`)) {
+		t.Errorf("who owns which field has changed: %v", live.ManagedFields)
+	}
+	if *live.Spec.Replicas != 2 || len(live.OwnerReferences)+len(live.Finalizers) > 0 || live.Annotations["a"]+live.Labels["a"] != "" ||
+		live.Spec.Template.Spec.Containers[0].Image != d.Spec.Template.Spec.Containers[0].Image || live.Status.ObservedGeneration == 99 {
 		t.Errorf("the Deployment is now %+v", live)
 	}
 
