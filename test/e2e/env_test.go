@@ -290,12 +290,10 @@ func makeNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// makeDeployment makes a Deployment with annotations given as name=value, without
-// the prefix.
-func makeDeployment(t *testing.T, ns, name string, replicas int32, annotations ...string) *appsv1.Deployment {
-	t.Helper()
+// newDeployment is a Deployment of one container.
+func newDeployment(ns, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
-	d := &appsv1.Deployment{
+	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Annotations: map[string]string{}},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(replicas),
@@ -306,6 +304,13 @@ func makeDeployment(t *testing.T, ns, name string, replicas int32, annotations .
 			},
 		},
 	}
+}
+
+// makeDeployment makes a Deployment with annotations given as name=value, without
+// the prefix.
+func makeDeployment(t *testing.T, ns, name string, replicas int32, annotations ...string) *appsv1.Deployment {
+	t.Helper()
+	d := newDeployment(ns, name, replicas)
 	for _, a := range annotations {
 		key, value, _ := strings.Cut(a, "=")
 		d.Annotations[prefix+key] = value
