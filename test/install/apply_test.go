@@ -54,12 +54,15 @@ func TestApply(t *testing.T) {
 	kubectl(t, "apply", "--validate=strict", "--server-side", "--force-conflicts", "-k", deploy)
 
 	// The chart takes over what kubectl made, and no Pod is replaced.
-	mustCommand(t, "", helm, "install", name, chart, "-n", name, "--take-ownership", "--force-conflicts")
+	notes := mustCommand(t, "", helm, "install", name, chart, "-n", name, "--take-ownership", "--force-conflicts")
+	if !strings.Contains(notes, "kubectl annotate deployment web schedule-night.svc/on=true schedule-night.svc/expected=3") || !strings.Contains(notes, "schedule-night release -A") {
+		t.Errorf("the notes:\n%s", notes)
+	}
 	taken := live(t, "deployment", "-n", name, name)
 	if taken.GetUID() != plain.GetUID() || !equality.Semantic.DeepEqual(taken.Object["spec"], plain.Object["spec"]) {
 		t.Errorf("the Deployment was replaced or changed: from %v to %v", plain.Object["spec"], taken.Object["spec"])
 	}
-	mustCommand(t, "", helm, "upgrade", name, chart, "-n", name, "--force-conflicts", "--set", "replicas=3,flags.timezone=Europe/Berlin,serviceMonitor.enabled=true,prometheusRule.enabled=true")
+	mustCommand(t, "", helm, "upgrade", name, chart, "-n", name, "--reset-then-reuse-values", "--force-conflicts", "--set", "replicas=3,flags.timezone=Europe/Berlin,serviceMonitor.enabled=true,prometheusRule.enabled=true")
 	upgraded := live(t, "deployment", "-n", name, name)
 	if replicas, _, _ := unstructured.NestedInt64(upgraded.Object, "spec", "replicas"); replicas != 3 {
 		t.Errorf("%d replicas after the upgrade", replicas)
@@ -208,7 +211,10 @@ func TestTenantOverlay(t *testing.T) {
 // Deployments; its Lease is in its own.
 func TestChartScope(t *testing.T) {
 	kubectl(t, "create", "namespace", "store")
-	mustCommand(t, "", helm, "install", "night", chart, "-n", "tools", "--create-namespace", "--set", "scope.namespace=store")
+	notes := mustCommand(t, "", helm, "install", "night", chart, "-n", "tools", "--create-namespace", "--set", "scope.namespace=store")
+	if !strings.Contains(notes, "kubectl annotate -n store deployment web") || !strings.Contains(notes, "schedule-night release -n store") {
+		t.Errorf("the notes:\n%s", notes)
+	}
 	const account = "night-schedule-night"
 	kubeconfig := checkScope(t, "tools", "store", account, arguments(t, live(t, "deployment", "-n", "tools", account).Object))
 	kubectl(t, "get", "lease", "-n", "tools", account)

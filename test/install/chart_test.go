@@ -166,6 +166,20 @@ func TestChartLint(t *testing.T) {
 	}
 }
 
+// TestChartPackage: a packaged chart takes its image's tag from its own version.
+func TestChartPackage(t *testing.T) {
+	dir := t.TempDir()
+	mustCommand(t, "", helm, "package", chart, "--version", "1.2.3", "--app-version", "v1.2.3", "-d", dir)
+	manifest := mustCommand(t, "", helm, "template", name, dir+"/schedule-night-1.2.3.tgz", "-n", name, "--set", "prometheusRule.enabled=true")
+	set := parse(t, manifest)
+	if image := container(t, set.get(t, "Deployment "+name+"/"+name))["image"]; image != "schedule-night:v1.2.3" {
+		t.Errorf("the image is %v", image)
+	}
+	if groups, _, _ := unstructured.NestedSlice(set.get(t, "PrometheusRule "+name+"/"+name), "spec", "groups"); len(groups) != 1 {
+		t.Errorf("%d groups of alerts", len(groups))
+	}
+}
+
 // TestChartSchema: values that are not right are refused by their names.
 func TestChartSchema(t *testing.T) {
 	rows := []struct{ set, want string }{
