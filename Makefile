@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary build build-cluster cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary build build-cluster helm cluster-up cluster-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +21,8 @@ test-unit: ## the fast ones
 	go test -race -timeout 10m ./...
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -timeout 10m -skip Property ./... # it is slow under -race
 
-test-e2e: build build-cluster ## end to end on a real control plane
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./boundary/...
+test-e2e: build build-cluster helm ## end to end on a real control plane
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./install/... ./boundary/...
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
@@ -80,6 +80,9 @@ build: ## the program, in bin/
 build-cluster: ## the control plane's programs, into the user's cache; about 25 min once, on two cores
 	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
 	cd test && $(BIN)/cluster build
+
+helm: ## Helm, at the version that tools/helm pins
+	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
 
 cluster-up: build-cluster ## start a local control plane; prints its KUBECONFIG
 	@cd test && $(BIN)/cluster up $(CLUSTER)
