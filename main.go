@@ -123,6 +123,7 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
 
   plan          shows when Deployments will sleep and wake, without doing it
   release       wakes the Deployments that sleep, and opts them out
+  convert       opts in what kube-downscaler or kube-green scale now
   completion    prints the completion script for bash, zsh or fish`,
 		Args:          usageArgs(cobra.NoArgs),
 		Version:       version(),
@@ -139,6 +140,7 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
 	addFlags(cmd, flags)
 	cmd.AddCommand(newReleaseCommand())
 	cmd.AddCommand(newPlanCommand())
+	cmd.AddCommand(newConvertCommand())
 	return cmd
 }
 

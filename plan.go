@@ -142,7 +142,7 @@ func (o *planOptions) planner(now time.Time) (*planner, error) {
 // collect fills the plan from the files, or else from the cluster.
 func (o *planOptions) collect(ctx context.Context, p *planner, stdin io.Reader) error {
 	if len(o.Files) > 0 {
-		p.addFiles(o.Files, stdin)
+		p.reader().addFiles(o.Files, stdin)
 		return nil
 	}
 	config, namespace, err := o.connection.restConfig()
@@ -286,6 +286,21 @@ func stretches(s *Schedule, from, to time.Time) []stretch {
 	}
 }
 
+// reader adds the Deployments that it reads.
+func (p *planner) reader() *manifestReader {
+	report := func(err error) { p.errs = append(p.errs, err) }
+	return &manifestReader{report: report, kinds: map[string]func([]byte, string){
+		"apps/v1 Deployment": func(document []byte, where string) {
+			var d appsv1.Deployment
+			if err := unmarshalObject(document, &d, where); err != nil {
+				report(err)
+				return
+			}
+			p.add(&d, where+": ")
+		},
+	}}
+}
+
 // addCluster adds Deployments of a cluster, page by page.
 func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) error {
 	options := metav1.ListOptions{LabelSelector: p.selector.String(), Limit: 500}
@@ -303,22 +318,30 @@ func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) e
 	}
 }
 
-// addFiles adds Deployments of files, of the manifests in directories, and of stdin
-// for "-". What cannot be read is noted, and the rest is gone on with.
-func (p *planner) addFiles(names []string, stdin io.Reader) {
+// manifestReader reads manifests and hands out the objects of the kinds that are
+// asked for; what cannot be read is reported, and the rest is gone on with.
+type manifestReader struct {
+	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
+	// it was found, for errors.
+	kinds  map[string]func(document []byte, where string)
+	report func(error)
+}
+
+// addFiles reads files, the manifests in directories, and stdin for "-".
+func (r *manifestReader) addFiles(names []string, stdin io.Reader) {
 	for _, name := range names {
 		if name == "-" {
 			text, err := io.ReadAll(stdin)
-			p.addFile("stdin", text, err)
+			r.addFile("stdin", text, err)
 			continue
 		}
 		files, err := manifests(name)
 		if err != nil {
-			p.errs = append(p.errs, err)
+			r.report(err)
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			p.addFile(file, text, err)
+			r.addFile(file, text, err)
 		}
 	}
 }
@@ -344,10 +367,10 @@ func manifests(name string) ([]string, error) {
 // preamble is what stands before the first "---" without being a document.
 var preamble = regexp.MustCompile(`\A(?:[ \t]*(?:#.*)?\r?\n)+---`)
 
-// addFile adds the Deployments of one file's documents, which are counted from 1.
-func (p *planner) addFile(name string, text []byte, err error) {
+// addFile reads one file's documents, which are counted from 1.
+func (r *manifestReader) addFile(name string, text []byte, err error) {
 	if err != nil {
-		p.errs = append(p.errs, fmt.Errorf("reading %s: %w", name, err))
+		r.report(fmt.Errorf("reading %s: %w", name, err))
 		return
 	}
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(preamble.ReplaceAll(text, []byte("---"))), 4096)
@@ -359,61 +382,61 @@ func (p *planner) addFile(name string, text []byte, err error) {
 		}
 		where := fmt.Sprintf("%s, document %d", name, n)
 		if err == nil {
-			p.addDocument(document.Raw, where)
+			r.addDocument(document.Raw, where)
 			continue
 		}
-		p.errs = append(p.errs, fmt.Errorf("%s: %w", where, err))
+		r.report(fmt.Errorf("%s: %w", where, err))
 		if !errors.As(err, new(yaml.YAMLSyntaxError)) { // JSON, which has no "---" to go on from
 			return
 		}
 	}
 }
 
-// addDocument adds the Deployments in a document, which may be a list.
-func (p *planner) addDocument(document []byte, where string) {
+// addDocument reads a document, which may be a list.
+func (r *manifestReader) addDocument(document []byte, where string) {
 	if len(document) == 0 { // nothing but comments
 		return
 	}
 	var meta metav1.TypeMeta
 	if err := utiljson.Unmarshal(document, &meta); err != nil {
-		p.errs = append(p.errs, fmt.Errorf("%s: %w", where, err))
+		r.report(fmt.Errorf("%s: %w", where, err))
 		return
 	}
 	kind := meta.APIVersion + " " + meta.Kind
-	switch {
-	case kind == "apps/v1 Deployment":
-		p.addDeployment(document, where)
-	case kind == "v1 List", kind == "apps/v1 DeploymentList":
+	listed, isList := r.kinds[strings.TrimSuffix(kind, "List")]
+	switch add := r.kinds[kind]; {
+	case add != nil:
+		add(document, where)
+	case kind == "v1 List", isList:
 		var list struct {
 			Items []runtime.RawExtension `json:"items"`
 		}
 		if err := utiljson.Unmarshal(document, &list); err != nil {
-			p.errs = append(p.errs, fmt.Errorf("%s: %w", where, err))
+			r.report(fmt.Errorf("%s: %w", where, err))
 		}
 		for i, item := range list.Items {
 			where := fmt.Sprintf("%s, item %d", where, i+1)
-			if meta.Kind == "List" {
-				p.addDocument(item.Raw, where)
-			} else { // the API server leaves out the kind of the items
-				p.addDeployment(item.Raw, where)
+			if isList { // the API server leaves out the kind of the items
+				listed(item.Raw, where)
+			} else {
+				r.addDocument(item.Raw, where)
 			}
 		}
 	case meta.APIVersion == "" || meta.Kind == "":
-		p.errs = append(p.errs, fmt.Errorf("%s: apiVersion or kind is missing", where))
+		r.report(fmt.Errorf("%s: apiVersion or kind is missing", where))
 	}
 }
 
-func (p *planner) addDeployment(document []byte, where string) {
-	var d appsv1.Deployment
-	err := utiljson.Unmarshal(document, &d)
+// unmarshalObject reads a document into an object.
+func unmarshalObject(document []byte, object any, where string) error {
+	err := utiljson.Unmarshal(document, object)
 	switch {
 	case err == nil:
-		p.add(&d, where+": ")
+		return nil
 	case strings.Contains(err.Error(), "annotations of type string"):
-		p.errs = append(p.errs, fmt.Errorf(`%s: put annotation values in quotes, e.g. "true" or "3": %w`, where, err))
-	default:
-		p.errs = append(p.errs, fmt.Errorf("%s: %w", where, err))
+		return fmt.Errorf(`%s: put annotation values in quotes, e.g. "true" or "3": %w`, where, err)
 	}
+	return fmt.Errorf("%s: %w", where, err)
 }
 
 // print writes the plan, and what is invalid in it.

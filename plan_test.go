@@ -30,12 +30,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// runPlan runs the command as main does, and tells how it would exit.
+// runPlan runs the command plan.
 func runPlan(t *testing.T, stdin string, args ...string) (stdout, stderr string, exit int) {
+	t.Helper()
+	return runCommand(t, stdin, append([]string{"plan"}, args...)...)
+}
+
+// runCommand runs the program as main does, and tells how it would exit.
+func runCommand(t *testing.T, stdin string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	cmd := newCommand()
-	cmd.SetArgs(append([]string{"plan"}, args...))
+	cmd.SetArgs(args)
 	cmd.SetIn(strings.NewReader(stdin))
 	cmd.SetOut(&out)
 	cmd.SetErr(&errOut)

@@ -1,0 +1,455 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
+)
+
+// convertOptions are the values of the convert command's flags.
+type convertOptions struct {
+	options
+	Files         []string
+	AllNamespaces bool
+	Selector      string
+
+	// The old controller's own defaults, under its own names.
+	DefaultUptime, DefaultDowntime, DowntimeReplicas string
+}
+
+func newConvertCommand() *cobra.Command {
+	o := &convertOptions{}
+	var flags cliflag.NamedFlagSets
+	o.addConvertFlags(flags.FlagSet("convert"))
+	o.addConnectionFlags(flags.FlagSet("cluster"))
+	flags.FlagSet("cluster").Lookup("namespace").Usage = "the only namespace to look at (default: the kubeconfig context's; with -f: all)"
+	var unused pflag.FlagSet
+	o.addScheduleFlags(&unused)
+	o.setRest()
+
+	cmd := &cobra.Command{
+		Use:   "convert [-f FILE] [-n NAMESPACE | -A] [-l LABELS] [flags]",
+		Short: "Prints what opts in the Deployments that kube-downscaler or kube-green scale",
+		Long: `Prints what opts in the Deployments that kube-downscaler or kube-green scale.
+
+Reads Deployments, Namespaces and SleepInfos of the cluster or, with -f, of manifests,
+and prints a line of kubectl for each Deployment that gives it the same schedule and
+takes the old annotations off. Nothing is written. What cannot be carried over stands
+in a comment above it and is counted at the end; docs/migration.md tells it all.
+
+Deployments that have the annotation ` + AnnotationOn + ` are left alone.
+
+Exit status: 0; 1 if something could not be carried over or read; 2 for bad usage.
+
+  schedule-night convert -A > switch.sh
+  schedule-night convert -A --default-uptime "Mon-Fri 07:30-20:30 Europe/Berlin"
+  helm template shop | schedule-night convert -f -`,
+		Args: usageArgs(func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("convert takes no arguments, got %q; name files with -f", args)
+			}
+			return nil
+		}),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// There is nothing to finish: a signal may end a read from the terminal at once.
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			c, err := o.converter(time.Now())
+			if err != nil {
+				return usageError{err}
+			}
+			if err := o.collect(cmd.Context(), c, cmd.InOrStdin()); err != nil {
+				return err
+			}
+			return c.print(cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	addFlags(cmd, flags)
+	return cmd
+}
+
+func (o *convertOptions) addConvertFlags(fs *pflag.FlagSet) {
+	fs.StringArrayVarP(&o.Files, "filename", "f", nil, "`FILE` with manifests, a directory of such, or - for stdin, instead of the cluster; may be repeated")
+	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "look at all namespaces, whatever --namespace says")
+	fs.StringVarP(&o.Selector, "selector", "l", "", "only Deployments with these `LABELS`, e.g. app=web,tier!=db")
+	fs.StringVar(&o.DefaultUptime, "default-uptime", "always", "as given to kube-downscaler, or its $DEFAULT_UPTIME")
+	fs.StringVar(&o.DefaultDowntime, "default-downtime", "never", "as given to kube-downscaler, or its $DEFAULT_DOWNTIME")
+	fs.StringVar(&o.DowntimeReplicas, "downtime-replicas", "0", "as given to kube-downscaler, or its $DOWNTIME_REPLICAS")
+}
+
+// converter checks the flags.
+func (o *convertOptions) converter(now time.Time) (*converter, error) {
+	errs := []error{o.validate()}
+	selector, err := labels.Parse(o.Selector)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--selector %q: %w", o.Selector, err))
+	}
+	if _, err := parseTimeSpec(o.DefaultUptime); err != nil {
+		errs = append(errs, fmt.Errorf("--default-uptime %w", err))
+	}
+	if _, err := parseTimeSpec(o.DefaultDowntime); err != nil {
+		errs = append(errs, fmt.Errorf("--default-downtime %w", err))
+	}
+	if _, err := ParseReplicas(o.DowntimeReplicas); err != nil {
+		errs = append(errs, fmt.Errorf("--downtime-replicas %q: %w", o.DowntimeReplicas, err))
+	}
+	kubectl := []string{"kubectl"}
+	if len(o.Files) == 0 {
+		if o.connection.Kubeconfig != "" {
+			kubectl = append(kubectl, "--kubeconfig", o.connection.Kubeconfig)
+		}
+		if o.connection.Context != "" {
+			kubectl = append(kubectl, "--context", o.connection.Context)
+		}
+	}
+	c := &converter{
+		defaults: o.defaults,
+		flags: map[string]string{
+			downscalerUptime: o.DefaultUptime, downscalerDowntime: o.DefaultDowntime, downscalerDowntimeReplicas: o.DowntimeReplicas,
+		},
+		namespace:  o.namespaces.Namespace,
+		excluded:   o.namespaces.Excluded,
+		selector:   selector,
+		kubectl:    kubectl,
+		now:        now,
+		namespaces: map[string]map[string]string{},
+	}
+	if o.AllNamespaces {
+		c.namespace = metav1.NamespaceAll
+	}
+	return c, errors.Join(errs...)
+}
+
+// collect gathers the objects of the files, or else of the cluster.
+func (o *convertOptions) collect(ctx context.Context, c *converter, stdin io.Reader) error {
+	if len(o.Files) > 0 {
+		c.reader().addFiles(o.Files, stdin)
+		return nil
+	}
+	config, namespace, err := o.connection.restConfig()
+	if err != nil {
+		return err
+	}
+	if !o.AllNamespaces {
+		c.namespace = cmp.Or(c.namespace, namespace)
+	}
+	config.Timeout = requestTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making the client: %w", err)
+	}
+	return c.addCluster(ctx, client)
+}
+
+// converter gathers Deployments and what the old tools do with them.
+type converter struct {
+	defaults  Schedule          // of the controller without flags
+	flags     map[string]string // of the old controller, by the annotation that they stand in for
+	namespace string            // "" is all
+	excluded  []string
+	selector  labels.Selector
+	kubectl   []string // the command that the lines start with
+	now       time.Time
+
+	deployments []*appsv1.Deployment
+	namespaces  map[string]map[string]string // annotations by name
+	sleepInfos  []*sleepInfo
+	errs        []error // documents that cannot be read
+}
+
+// reader adds what it reads.
+func (c *converter) reader() *manifestReader {
+	report := func(err error) { c.errs = append(c.errs, err) }
+	return &manifestReader{report: report, kinds: map[string]func([]byte, string){
+		"apps/v1 Deployment": func(document []byte, where string) {
+			var d appsv1.Deployment
+			if err := unmarshalObject(document, &d, where); err != nil {
+				report(err)
+				return
+			}
+			c.addDeployment(&d, where+": ")
+		},
+		"v1 Namespace": func(document []byte, where string) {
+			var ns corev1.Namespace
+			if err := unmarshalObject(document, &ns, where); err != nil {
+				report(err)
+				return
+			}
+			if err := checkName("Namespace", ns.Name, ns.Name, where+": "); err != nil {
+				report(err)
+				return
+			}
+			c.namespaces[ns.Name] = ns.Annotations
+		},
+		"kube-green.com/v1alpha1 SleepInfo": func(document []byte, where string) {
+			var info sleepInfo
+			if err := unmarshalObject(document, &info, where); err != nil {
+				report(err)
+				return
+			}
+			c.addSleepInfo(&info, where+": ")
+		},
+	}}
+}
+
+// isWanted tells whether the flags ask for the namespace.
+func (c *converter) isWanted(namespace string) bool {
+	return (c.namespace == "" || c.namespace == namespace) && !slices.Contains(c.excluded, namespace)
+}
+
+// checkName refuses what the API server would refuse too: names go into a shell.
+func checkName(kind, namespace, name, where string) error {
+	msgs := slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name))
+	if len(msgs) > 0 {
+		return fmt.Errorf("%s%s %s/%s: %s", where, kind, quote(namespace), quote(name), msgs[0])
+	}
+	return nil
+}
+
+func (c *converter) addDeployment(d *appsv1.Deployment, where string) {
+	d.Namespace = cmp.Or(d.Namespace, metav1.NamespaceDefault)
+	if !c.isWanted(d.Namespace) || !c.selector.Matches(labels.Set(d.Labels)) || d.DeletionTimestamp != nil {
+		return
+	}
+	if err := checkName("Deployment", d.Namespace, d.Name, where); err != nil {
+		c.errs = append(c.errs, err)
+		return
+	}
+	c.deployments = append(c.deployments, d)
+}
+
+func (c *converter) addSleepInfo(info *sleepInfo, where string) {
+	info.Namespace = cmp.Or(info.Namespace, metav1.NamespaceDefault)
+	if !c.isWanted(info.Namespace) || info.DeletionTimestamp != nil {
+		return
+	}
+	if err := checkName("SleepInfo", info.Namespace, info.Name, where); err != nil {
+		c.errs = append(c.errs, err)
+		return
+	}
+	c.sleepInfos = append(c.sleepInfos, info)
+}
+
+// addCluster adds the objects of a cluster, page by page.
+func (c *converter) addCluster(ctx context.Context, client kubernetes.Interface) error {
+	if err := c.addNamespaces(ctx, client); err != nil {
+		return err
+	}
+	if err := c.addSleepInfos(ctx, client); err != nil {
+		return err
+	}
+	options := metav1.ListOptions{LabelSelector: c.selector.String(), Limit: 500}
+	for {
+		page, err := client.AppsV1().Deployments(c.namespace).List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing Deployments: %w", err)
+		}
+		for i := range page.Items {
+			c.addDeployment(&page.Items[i], "")
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interface) error {
+	if c.namespace != "" {
+		ns, err := client.CoreV1().Namespaces().Get(ctx, c.namespace, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil: // without its defaults a schedule would be a guess
+			return fmt.Errorf("reading the Namespace: %w", err)
+		}
+		c.namespaces[ns.Name] = ns.Annotations
+		return nil
+	}
+	options := metav1.ListOptions{Limit: 500}
+	for {
+		page, err := client.CoreV1().Namespaces().List(ctx, options)
+		if err != nil {
+			return fmt.Errorf("listing Namespaces: %w", err)
+		}
+		for _, ns := range page.Items {
+			c.namespaces[ns.Name] = ns.Annotations
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+// addSleepInfos adds those of a cluster that has kube-green, with a request by hand:
+// there is no typed client for them here.
+func (c *converter) addSleepInfos(ctx context.Context, client kubernetes.Interface) error {
+	path := "/apis/kube-green.com/v1alpha1/"
+	if c.namespace != "" {
+		path += "namespaces/" + c.namespace + "/"
+	}
+	next := ""
+	for {
+		result := client.AppsV1().RESTClient().Get().AbsPath(path+"sleepinfos").SetHeader("Accept", "application/json").
+			Param("limit", "500").Param("continue", next).Do(ctx)
+		err := result.Error() // says more than that of Raw
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("listing SleepInfos: %w", err)
+		}
+		text, err := result.Raw()
+		if err != nil {
+			return fmt.Errorf("reading SleepInfos: %w", err)
+		}
+		var page struct {
+			metav1.ListMeta `json:"metadata"`
+			Items           []*sleepInfo `json:"items"`
+		}
+		if err := utiljson.Unmarshal(text, &page); err != nil {
+			return fmt.Errorf("reading SleepInfos: %w", err)
+		}
+		for _, info := range page.Items {
+			c.addSleepInfo(info, "")
+		}
+		if next = page.Continue; next == "" {
+			return nil
+		}
+	}
+}
+
+// print writes the lines of kubectl to out, and to errOut how many there are and what
+// could not be read.
+func (c *converter) print(out, errOut io.Writer) error {
+	byName := func(a, b metav1.Object) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	}
+	slices.SortStableFunc(c.deployments, func(a, b *appsv1.Deployment) int { return byName(a, b) })
+	slices.SortStableFunc(c.sleepInfos, func(a, b *sleepInfo) int { return byName(a, b) })
+
+	var b strings.Builder
+	comment := func(format string, args ...any) {
+		b.WriteString("# " + printable(fmt.Sprintf(format, args...)) + "\n")
+	}
+	var whole, part, none, leftOut, without, others int
+	for _, d := range c.deployments {
+		v := c.convert(d)
+		switch {
+		case v.source == "":
+			without++
+			continue
+		case v.ok && len(v.lost) == 0:
+			whole++
+		case v.ok:
+			part++
+		case len(v.lost) > 0:
+			none++
+		default:
+			leftOut++
+		}
+		comment("%s/%s: %s", d.Namespace, d.Name, v.source)
+		for _, note := range v.notes {
+			comment("  %s", note)
+		}
+		for _, lost := range v.lost {
+			comment("  NOT CARRIED OVER: %s", lost)
+		}
+		if v.ok {
+			b.WriteString(c.line(d, v) + "\n")
+		}
+	}
+	for _, info := range c.sleepInfos {
+		for _, lost := range info.lost() {
+			others++
+			comment("SleepInfo %s/%s: NOT CARRIED OVER: %s", info.Namespace, info.Name, lost)
+		}
+	}
+	for _, words := range c.cleanup() {
+		comment("when nothing needs it any more: %s", words)
+	}
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return fmt.Errorf("printing the lines: %w", err)
+	}
+	for _, err := range c.errs {
+		fmt.Fprintln(errOut, printable(err.Error()))
+	}
+	fmt.Fprintf(errOut, "Deployments: %d carried over, %d in part, %d not, %d left out as before, %d without a schedule\n", whole, part, none, leftOut, without)
+	if others > 0 {
+		fmt.Fprintf(errOut, "SleepInfos: %d things that are not about Deployments' replicas\n", others)
+	}
+	if n := part + none + others; n > 0 || len(c.errs) > 0 {
+		return fmt.Errorf("not carried over: %d; invalid documents: %d", n, len(c.errs))
+	}
+	return nil
+}
+
+// line is the command that opts a Deployment in.
+func (c *converter) line(d *appsv1.Deployment, v conversion) string {
+	words := slices.Concat(c.kubectl, []string{"-n", d.Namespace, "annotate", "deployment", d.Name})
+	for _, name := range []string{AnnotationOn, AnnotationExpected, AnnotationWindow, AnnotationTimezone, AnnotationNightReplicas, AnnotationAwakeUntil, AnnotationDaytime} {
+		if value, ok := v.annotations[name]; ok {
+			words = append(words, name+"="+value)
+		}
+	}
+	for _, name := range v.remove {
+		words = append(words, name+"-")
+	}
+	return shellCommand(words)
+}
+
+// cleanup are the commands that take away what the old tools read besides Deployments.
+// StatefulSets, CronJobs and other namespaces' people may still need it.
+func (c *converter) cleanup() (commands []string) {
+	for _, ns := range slices.Sorted(maps.Keys(c.namespaces)) {
+		if names := downscalerNames(c.namespaces[ns]); len(names) > 0 && c.isWanted(ns) {
+			words := slices.Concat(c.kubectl, []string{"annotate", "namespace", ns})
+			for _, name := range names {
+				words = append(words, name+"-")
+			}
+			commands = append(commands, shellCommand(words))
+		}
+	}
+	for _, info := range c.sleepInfos {
+		commands = append(commands, shellCommand(slices.Concat(c.kubectl, []string{"-n", info.Namespace, "delete", "sleepinfo", info.Name})))
+	}
+	return commands
+}
+
+func shellCommand(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellQuote(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// shellQuote quotes a word for a POSIX shell, if it must be.
+func shellQuote(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=:@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
