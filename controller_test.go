@@ -252,7 +252,11 @@ func (w *world) updateScale(action k8stesting.Action) (bool, runtime.Object, err
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	scale := update.GetObject().(*autoscalingv1.Scale)
-	d := w.live(scale.Namespace, scale.Name)
+	obj, err := w.client.Tracker().Get(deploymentResource, scale.Namespace, scale.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	d := obj.(*appsv1.Deployment).DeepCopy()
 	if scale.UID == "" || scale.ResourceVersion == "" {
 		w.t.Errorf("an unconditional write: %+v", scale)
 	}
@@ -276,7 +280,11 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d := w.live(patch.GetNamespace(), patch.GetName())
+	obj, err := w.client.Tracker().Get(deploymentResource, patch.GetNamespace(), patch.GetName())
+	if err != nil {
+		return true, nil, err
+	}
+	d := obj.(*appsv1.Deployment).DeepCopy()
 	if body.Metadata.UID != d.UID {
 		return true, nil, apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), d.Name, nil)
 	}

@@ -56,6 +56,7 @@ type eventDeliverer struct {
 
 	backlog chan *pendingEvent
 	closing chan struct{} // closed by Shutdown
+	stop    context.CancelFunc
 	senders sync.WaitGroup
 	lost    atomic.Int64
 }
@@ -112,22 +113,28 @@ func (p *pendingEvent) event() *corev1.Event {
 
 // Start starts the senders. They work until Shutdown, or until ctx is done.
 func (e *eventDeliverer) Start(ctx context.Context) {
+	ctx, e.stop = context.WithCancel(ctx)
 	for range eventSenders {
 		e.senders.Go(func() { e.send(ctx) })
 	}
 }
 
-// Shutdown delivers what waits, until ctx is done, and stops the senders. What
-// is left then is lost, and logged as such.
-func (e *eventDeliverer) Shutdown(ctx context.Context, stop context.CancelFunc) {
+// Shutdown delivers what waits, for at most patience or until ctx is done, and stops
+// the senders. What is left then is lost, and logged as such. It may be called
+// again.
+func (e *eventDeliverer) Shutdown(ctx context.Context, patience time.Duration) {
+	if e.isClosing() {
+		return
+	}
 	close(e.closing)
 	done := make(chan struct{})
 	go func() { e.senders.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
+	case <-time.After(patience):
 	}
-	stop()
+	e.stop()
 	<-done
 	if n := e.lost.Load() + int64(len(e.backlog)); n > 0 {
 		klog.FromContext(ctx).Info("Some events could not be delivered", "events", n)

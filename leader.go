@@ -65,25 +65,58 @@ func (o *electionOptions) tryPeriod() time.Duration {
 type leadership struct {
 	options electionOptions
 	elector atomic.Pointer[leaderelection.LeaderElector]
+	// renewed is when the renewal was sent that succeeded last, in nanoseconds since
+	// begun by the monotonic clock; 0 while there is none.
+	begun   time.Time
+	renewed atomic.Int64
 	// watchdog fails when the leader has not renewed within LeaseDuration plus
 	// its timeout: the election's own loop is then dead.
 	watchdog *leaderelection.HealthzAdaptor
 }
 
 func newLeadership(options electionOptions) *leadership {
-	return &leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
+	return &leadership{options: options, begun: time.Now(), watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
 }
 
-// Leading tells whether this process may write: it holds the Lease and has
-// renewed it within RenewDeadline. The rest of LeaseDuration is a margin in
+// Leading tells whether this process may write: it holds the Lease and has sent, not
+// longer ago than RenewDeadline, a renewal that succeeded. The rest of LeaseDuration is a margin in
 // which nobody writes. The clock is monotonic and goes on while a process is
 // stopped, so one that comes back late finds the answer false.
 func (l *leadership) Leading() bool {
 	if !l.options.LeaderElect {
 		return true
 	}
-	elector := l.elector.Load()
-	return elector != nil && elector.IsLeader() && elector.Check(l.options.RenewDeadline-l.options.LeaseDuration) == nil
+	elector, renewed := l.elector.Load(), time.Duration(l.renewed.Load())
+	return elector != nil && elector.IsLeader() && renewed > 0 && time.Since(l.begun)-renewed < l.options.RenewDeadline
+}
+
+// timedLock notes when renewals are sent. The elector itself counts from when they are
+// answered, and even from when it finds its own record in the Lease: a process
+// that was stopped meanwhile would take a Lease for fresh that has long ended.
+type timedLock struct {
+	resourcelock.Interface
+	*leadership
+}
+
+func (l timedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.send(ctx, record, l.Interface.Create)
+}
+
+func (l timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return l.send(ctx, record, l.Interface.Update)
+}
+
+func (l timedLock) send(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	release := record.HolderIdentity == ""
+	if release { // whether or not it arrives
+		l.renewed.Store(0)
+	}
+	sent := time.Since(l.begun)
+	err := send(ctx, record)
+	if err == nil && !release {
+		l.renewed.Store(max(int64(sent), 1))
+	}
+	return err
 }
 
 // guard refuses every request but reads while this process does not lead.
@@ -178,11 +211,11 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &resourcelock.LeaseLock{
+		Lock: timedLock{&resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.Namespace, Name: l.options.Name},
 			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		},
+		}, l},
 		LeaseDuration:   l.options.LeaseDuration,
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.tryPeriod(),

@@ -202,6 +202,41 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
+// TestLateRenewal: a renewal counts from when it was sent, not from when its answer was
+// read. A process that was stopped in between must not take the Lease for fresh.
+func TestLateRenewal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		d := newDiary(testElection())
+		var slow atomic.Bool
+		var sent time.Time // of the last renewal that succeeded
+		client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			switch {
+			case slow.Load() && time.Since(sent) > 5*time.Second: // it has been slow once
+				return true, nil, errors.New("connection refused")
+			case slow.Load():
+				sent = time.Now()
+				time.Sleep(6 * time.Second)
+			default:
+				sent = time.Now()
+			}
+			return false, nil, nil
+		})
+		client.PrependReactor("get", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return slow.Load(), nil, errors.New("connection refused")
+		})
+		done := campaign(context.Background(), client, d)
+		time.Sleep(20 * time.Second)
+		slow.Store(true)
+		if err := <-done; !errors.Is(err, errLeaseLost) {
+			t.Errorf("got %v, want %v", err, errLeaseLost)
+		}
+		if wrote := d.last().Sub(sent); wrote > d.leadership.options.RenewDeadline {
+			t.Errorf("wrote %v after the last renewal was sent", wrote)
+		}
+	})
+}
+
 // TestStopStandby: a standby that is told to stop does so at once.
 func TestStopStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -409,10 +409,8 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 			}
 		}
 	}
-	eventsCtx, stopEvents := context.WithCancel(ctx)
-	defer stopEvents()
 	events := newEventDeliverer(writer.CoreV1(), clk, func() bool { return controller.queue.urgent() > 0 })
-	events.Start(eventsCtx)
+	events.Start(ctx)
 	controller.events = events
 	controller.metrics.register(controller, func() float64 { return float64(events.lost.Load()) })
 
@@ -461,13 +459,24 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	}
 	logger.Info("Caches synced")
 
-	err = leadership.run(ctx, stop, leases, controller, shutdownPatience)
-	eventsDeadline, cancelEvents := context.WithTimeout(ctx, eventsPatience)
-	defer cancelEvents()
-	events.Shutdown(eventsDeadline, stopEvents)
+	err = leadership.run(ctx, stop, leases, work{controller, events}, shutdownPatience)
+	events.Shutdown(ctx, 0) // a standby has none
 	if err == nil {
 		logger.Info("Stopped")
 	}
+	return err
+}
+
+// work is what a leader does. It ends when the events about it are delivered, too:
+// once the Lease is released, nothing may be written.
+type work struct {
+	*Controller
+	events *eventDeliverer
+}
+
+func (w work) Run(ctx context.Context) error {
+	err := w.Controller.Run(ctx)
+	w.events.Shutdown(ctx, eventsPatience)
 	return err
 }
 
