@@ -53,6 +53,7 @@ type eventDeliverer struct {
 
 	backlog chan *corev1.Event
 	closing chan struct{} // closed by Shutdown
+	stop    context.CancelFunc
 	senders sync.WaitGroup
 	lost    atomic.Int64
 }
@@ -95,6 +96,7 @@ func (e *eventDeliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format 
 
 // Start starts the senders. They work until Shutdown, or until ctx is done.
 func (e *eventDeliverer) Start(ctx context.Context) {
+	ctx, e.stop = context.WithCancel(ctx)
 	for range eventSenders {
 		e.senders.Go(func() { e.send(ctx) })
 	}
@@ -102,7 +104,7 @@ func (e *eventDeliverer) Start(ctx context.Context) {
 
 // Shutdown delivers what waits, until ctx is done, and stops the senders. What
 // is left then is lost, and logged as such.
-func (e *eventDeliverer) Shutdown(ctx context.Context, stop context.CancelFunc) {
+func (e *eventDeliverer) Shutdown(ctx context.Context) {
 	close(e.closing)
 	done := make(chan struct{})
 	go func() { e.senders.Wait(); close(done) }()
@@ -110,7 +112,7 @@ func (e *eventDeliverer) Shutdown(ctx context.Context, stop context.CancelFunc) 
 	case <-done:
 	case <-ctx.Done():
 	}
-	stop()
+	e.stop()
 	<-done
 	if n := e.lost.Load() + int64(len(e.backlog)); n > 0 {
 		klog.FromContext(ctx).Info("Some events could not be delivered", "events", n)

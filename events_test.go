@@ -23,12 +23,11 @@ import (
 func deliver(t *testing.T, client *fake.Clientset, hold func() bool, emit func(*eventDeliverer)) ([]corev1.Event, *eventDeliverer) {
 	t.Helper()
 	e := newEventDeliverer(client.CoreV1(), clock.RealClock{}, hold)
-	ctx, stop := context.WithCancel(context.Background())
-	e.Start(ctx)
+	e.Start(context.Background())
 	emit(e)
 	deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	e.Shutdown(deadline, stop)
+	e.Shutdown(deadline)
 	list, err := client.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
