@@ -22,7 +22,8 @@ test-unit: ## the fast ones
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -timeout 10m -skip Property ./... # it is slow under -race
 
 test-e2e: build build-cluster ## end to end on a real control plane
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./boundary/... ./failover/...
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./boundary/...
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 10m -count=1 -parallel 3 -v ./failover/... # they wait, mostly
 
 vet: ## go vet and gofmt
 	go vet ./...

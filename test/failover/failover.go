@@ -90,6 +90,8 @@ type Scenario struct {
 	exit   int // of the first leader, -1 where a signal kills it
 }
 
+const frozen = "SIGSTOP of the leader, SIGCONT when its successor has done the work"
+
 // Replicas are the scenarios in which a replica, or its network, fails.
 var Replicas = []Scenario{
 	{
@@ -97,7 +99,7 @@ var Replicas = []Scenario{
 		fault: func(t *trial) error { return t.leader.Signal(syscall.SIGKILL) },
 	},
 	{
-		name: "SIGSTOP of the leader, SIGCONT when its successor has done the work", lead: time.Second, exit: 1,
+		name: frozen, lead: time.Second, exit: 1,
 		fault:  func(t *trial) error { return t.leader.Signal(syscall.SIGSTOP) },
 		repair: func(_ context.Context, t *trial) error { return t.leader.Signal(syscall.SIGCONT) },
 	},
