@@ -6,7 +6,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary build build-cluster helm cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover build build-cluster helm cluster-up cluster-down clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,7 @@ test-unit: ## the fast ones
 
 test-e2e: build build-cluster helm ## end to end on a real control plane
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./install/... ./boundary/...
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 10m -count=1 -parallel 3 -v ./failover/... # they wait, mostly
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
@@ -73,6 +74,10 @@ QPS     ?= -1
 WORKERS ?= 16
 bench-boundary: build build-cluster ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 ROLLOUTS=true for the full control plane
 	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -rollouts=$(or $(ROLLOUTS),false)
+
+RUNS ?= 3
+failover: build build-cluster ## measure two replicas while one, its network or the control plane fails; RUNS=3, 5 min each
+	cd test && $(BIN)/failover -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -runs $(RUNS)
 
 build: ## the program, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/schedule-night .

@@ -742,6 +742,47 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
+// TestLastEvents: a leader that is told to stop delivers its events before it releases
+// the Lease: after that it may not write.
+func TestLastEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 20
+		w := newWorld(t, clock.RealClock{})
+		leadership := newLeadership(testElection())
+		var late, delivered atomic.Int64
+		w.client.PrependReactor("create", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
+			if !leadership.Leading() {
+				late.Add(1)
+			}
+			delivered.Add(1)
+			return false, nil, nil
+		})
+		var hold atomic.Bool
+		hold.Store(true) // as during the scale writes of a boundary
+		events := newEventDeliverer(w.client.CoreV1(), clock.RealClock{}, hold.Load)
+		events.Start(t.Context())
+		w.factory.StartWithContext(t.Context())
+		stop, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- leadership.run(t.Context(), stop, w.client.CoordinationV1(), work{w.Controller, events}, shutdownPatience)
+		}()
+		synctest.Wait()
+		for i := range n {
+			d := deployment(3)
+			d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
+			events.Eventf(d, corev1.EventTypeNormal, ReasonScaledDown, "Scaled from 3 to 0")
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if delivered.Load() != n || late.Load() != 0 || events.lost.Load() != 0 {
+			t.Errorf("%d of %d events delivered, %d after the release, %d lost", delivered.Load(), n, late.Load(), events.lost.Load())
+		}
+	})
+}
+
 // TestHealthy: ill only when every worker is stuck.
 func TestHealthy(t *testing.T) {
 	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z"))

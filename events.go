@@ -119,20 +119,15 @@ func (e *eventDeliverer) Start(ctx context.Context) {
 	}
 }
 
-// Shutdown delivers what waits, for at most patience or until ctx is done, and stops
-// the senders. What is left then is lost, and logged as such. It may be called
-// again.
-func (e *eventDeliverer) Shutdown(ctx context.Context, patience time.Duration) {
-	if e.isClosing() {
-		return
-	}
+// Shutdown delivers what waits, until ctx is done, and stops the senders. What
+// is left then is lost, and logged as such.
+func (e *eventDeliverer) Shutdown(ctx context.Context) {
 	close(e.closing)
 	done := make(chan struct{})
 	go func() { e.senders.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-time.After(patience):
 	}
 	e.stop()
 	<-done

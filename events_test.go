@@ -25,7 +25,9 @@ func deliver(t *testing.T, client *fake.Clientset, hold func() bool, emit func(*
 	e := newEventDeliverer(client.CoreV1(), clock.RealClock{}, hold)
 	e.Start(context.Background())
 	emit(e)
-	e.Shutdown(context.Background(), 2*time.Second)
+	deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	e.Shutdown(deadline)
 	list, err := client.CoreV1().Events("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -105,35 +107,5 @@ func TestEventsRetry(t *testing.T) {
 		if len(events) != 1 || events[0].Reason != ReasonScaledUp || e.lost.Load() != 1 {
 			t.Errorf("events %+v, %d lost", events, e.lost.Load())
 		}
-	})
-}
-
-// TestEventsBeforeRelease: a leader that stops has delivered its events when its work
-// ends, and so while it may still write.
-func TestEventsBeforeRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-24:00"))
-		var delivered atomic.Int64
-		w.client.PrependReactor("create", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
-			time.Sleep(500 * time.Millisecond)
-			delivered.Add(1)
-			return false, nil, nil
-		})
-		events := newEventDeliverer(w.client.CoreV1(), clock.RealClock{}, never)
-		events.Start(t.Context())
-		w.Controller.events = events
-		ctx, cancel := context.WithCancel(t.Context())
-		w.factory.StartWithContext(ctx)
-		w.factory.WaitForCacheSyncWithContext(ctx)
-		ended := make(chan error)
-		go func() { ended <- work{w.Controller, events}.Run(ctx) }()
-		synctest.Wait() // it is scaled, and its event on its way
-		w.expect("scale web=0", "status web=True/NightWindow")
-		w.Shutdown()
-		if err := <-ended; err != nil || delivered.Load() != 1 {
-			t.Errorf("%d events delivered when the work has ended with %v, want 1", delivered.Load(), err)
-		}
-		cancel()
-		w.factory.Shutdown()
 	})
 }

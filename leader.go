@@ -65,58 +65,28 @@ func (o *electionOptions) tryPeriod() time.Duration {
 type leadership struct {
 	options electionOptions
 	elector atomic.Pointer[leaderelection.LeaderElector]
-	// renewed is when the renewal was sent that succeeded last, in nanoseconds since
-	// begun by the monotonic clock; 0 while there is none.
-	begun   time.Time
-	renewed atomic.Int64
+	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded was sent
 	// watchdog fails when the leader has not renewed within LeaseDuration plus
 	// its timeout: the election's own loop is then dead.
 	watchdog *leaderelection.HealthzAdaptor
 }
 
 func newLeadership(options electionOptions) *leadership {
-	return &leadership{options: options, begun: time.Now(), watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
+	return &leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
 }
 
-// Leading tells whether this process may write: it holds the Lease and has sent, not
-// longer ago than RenewDeadline, a renewal that succeeded. The rest of LeaseDuration is a margin in
+// Leading tells whether this process may write: it holds the Lease and has
+// renewed it within RenewDeadline. The rest of LeaseDuration is a margin in
 // which nobody writes. The clock is monotonic and goes on while a process is
-// stopped, so one that comes back late finds the answer false.
+// stopped, so one that comes back late finds the answer false; the more so as it is
+// counted from when the renewal was sent: its answer may have come late too, and the
+// elector counts from that.
 func (l *leadership) Leading() bool {
 	if !l.options.LeaderElect {
 		return true
 	}
-	elector, renewed := l.elector.Load(), time.Duration(l.renewed.Load())
-	return elector != nil && elector.IsLeader() && renewed > 0 && time.Since(l.begun)-renewed < l.options.RenewDeadline
-}
-
-// timedLock notes when renewals are sent. The elector itself counts from when they are
-// answered, and even from when it finds its own record in the Lease: a process
-// that was stopped meanwhile would take a Lease for fresh that has long ended.
-type timedLock struct {
-	resourcelock.Interface
-	*leadership
-}
-
-func (l timedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.send(ctx, record, l.Interface.Create)
-}
-
-func (l timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	return l.send(ctx, record, l.Interface.Update)
-}
-
-func (l timedLock) send(ctx context.Context, record resourcelock.LeaderElectionRecord, send func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	release := record.HolderIdentity == ""
-	if release { // whether or not it arrives
-		l.renewed.Store(0)
-	}
-	sent := time.Since(l.begun)
-	err := send(ctx, record)
-	if err == nil && !release {
-		l.renewed.Store(max(int64(sent), 1))
-	}
-	return err
+	elector, renewed := l.elector.Load(), l.renewed.Load()
+	return elector != nil && elector.IsLeader() && renewed != nil && time.Since(*renewed) <= l.options.RenewDeadline
 }
 
 // guard refuses every request but reads while this process does not lead.
@@ -211,11 +181,11 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 
 	elected := make(chan context.Context, 1)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: timedLock{&resourcelock.LeaseLock{
+		Lock: &lock{leadership: l, Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: l.options.Namespace, Name: l.options.Name},
 			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: identity},
-		}, l},
+		}},
 		LeaseDuration:   l.options.LeaseDuration,
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.tryPeriod(),
@@ -236,4 +206,54 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 	l.watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
 	l.elector.Store(elector)
 	return elector, elected, nil
+}
+
+// lock is the Lease as the elector reads and writes it. It notes when a renewal was
+// sent, and lets only the holder release: client-go's elector releases because of what
+// it has last observed, whatever it has just read, so that a leader that was cut off
+// would take the Lease from its successor.
+type lock struct {
+	resourcelock.Interface
+	leadership *leadership
+	holder     string // by the last read
+}
+
+// Get reads the Lease, and remembers who holds it.
+func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the Lease: %w", err)
+	}
+	l.holder = record.HolderIdentity
+	return record, raw, nil
+}
+
+// Create makes the Lease, held by this process.
+func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent := time.Now()
+	if err := l.Interface.Create(ctx, record); err != nil {
+		return fmt.Errorf("creating the Lease: %w", err)
+	}
+	l.leadership.renewed.Store(&sent)
+	return nil
+}
+
+// Update writes the Lease; an empty holder releases it. The resourceVersion of the
+// last read makes sure that it is still held by whom that read found.
+func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	release := record.HolderIdentity == ""
+	switch {
+	case release && l.holder != l.Identity():
+		return fmt.Errorf("not releasing the Lease of %q", l.holder)
+	case release:
+		l.leadership.renewed.Store(nil) // whatever the answer
+	}
+	sent := time.Now()
+	if err := l.Interface.Update(ctx, record); err != nil {
+		return fmt.Errorf("writing the Lease: %w", err)
+	}
+	if !release {
+		l.leadership.renewed.Store(&sent)
+	}
+	return nil
 }

@@ -202,37 +202,89 @@ func TestLostLease(t *testing.T) {
 	})
 }
 
-// TestLateRenewal: a renewal counts from when it was sent, not from when its answer was
-// read. A process that was stopped in between must not take the Lease for fresh.
-func TestLateRenewal(t *testing.T) {
+// TestSuccessorKeepsLease: a leader that was cut off and comes back only to release
+// its Lease leaves that of its successor alone.
+func TestSuccessorKeepsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()
-		d := newDiary(testElection())
-		var slow atomic.Bool
-		var sent time.Time // of the last renewal that succeeded
-		client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+		options := testElection()
+		// Tries come every 1.14 s and end 11.14 s after the last renewal, the last at 10.2 s.
+		options.RetryPeriod = 2500 * time.Millisecond
+		d := newDiary(options)
+		var mu sync.Mutex
+		var renewed, cutOff time.Time
+		var tries int
+		client.PrependReactor("*", "leases", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			switch {
-			case slow.Load() && time.Since(sent) > 5*time.Second: // it has been slow once
+			case cutOff.IsZero():
+				renewed = time.Now()
+			case time.Since(renewed) < options.RenewDeadline+500*time.Millisecond:
 				return true, nil, errors.New("connection refused")
-			case slow.Load():
-				sent = time.Now()
-				time.Sleep(6 * time.Second)
-			default:
-				sent = time.Now()
+			case action.GetVerb() == "get":
+				tries++
 			}
 			return false, nil, nil
 		})
-		client.PrependReactor("get", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return slow.Load(), nil, errors.New("connection refused")
-		})
 		done := campaign(context.Background(), client, d)
 		time.Sleep(20 * time.Second)
-		slow.Store(true)
+		mu.Lock()
+		cutOff = time.Now()
+		mu.Unlock()
+		obj, err := client.Tracker().Get(coordinationv1.SchemeGroupVersion.WithResource("leases"), "ns", "lease")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease := obj.(*coordinationv1.Lease).DeepCopy()
+		successor := "successor"
+		lease.Spec.HolderIdentity = &successor
+		if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), lease, "ns"); err != nil {
+			t.Fatal(err)
+		}
 		if err := <-done; !errors.Is(err, errLeaseLost) {
 			t.Errorf("got %v, want %v", err, errLeaseLost)
 		}
-		if wrote := d.last().Sub(sent); wrote > d.leadership.options.RenewDeadline {
-			t.Errorf("wrote %v after the last renewal was sent", wrote)
+		if mu.Lock(); tries == 0 {
+			t.Error("it did not come back, so this proves nothing")
+		}
+		mu.Unlock()
+		if got := holder(t, client); got != successor {
+			t.Errorf("the Lease is held by %q", got)
+		}
+	})
+}
+
+// TestLateAnswer: a renewal counts from when it was sent. Its answer may come late, to a
+// process that was stopped, and the Lease be another's by then.
+func TestLateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		d := newDiary(testElection())
+		const late = 11500 * time.Millisecond
+		var sent time.Time
+		client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			if now := time.Now(); sent.IsZero() && now.Sub(d.begun()) > 20*time.Second {
+				sent = now
+				time.Sleep(late)
+			}
+			return false, nil, nil
+		})
+		stop, cancel := context.WithCancel(context.Background())
+		done := campaign(stop, client, d)
+		time.Sleep(40 * time.Second)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		next := sent.Add(late + d.leadership.options.tryPeriod()) // renewal
+		for _, at := range d.writes {
+			if at.After(sent.Add(d.leadership.options.RenewDeadline)) && at.Before(next) {
+				t.Errorf("wrote %v after the renewal was sent", at.Sub(sent))
+			}
+		}
+		if sent.IsZero() || d.last().Before(next) {
+			t.Errorf("sent at %v, last write at %v", sent, d.last())
 		}
 	})
 }

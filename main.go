@@ -41,10 +41,10 @@ import (
 )
 
 const (
-	// shutdownPatience is how long a signal waits for writes in flight; with the
-	// release of the Lease and the last events it stays under ten seconds.
+	// shutdownPatience is how long a signal waits for writes in flight and the last
+	// events; with the release of the Lease it stays under ten seconds.
 	shutdownPatience = 4 * time.Second
-	eventsPatience   = 1500 * time.Millisecond
+	eventsPatience   = 1500 * time.Millisecond // of it, for the events
 	// requestTimeout bounds every request but watches and the Lease's.
 	requestTimeout = 10 * time.Second
 )
@@ -460,23 +460,25 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	logger.Info("Caches synced")
 
 	err = leadership.run(ctx, stop, leases, work{controller, events}, shutdownPatience)
-	events.Shutdown(ctx, 0) // a standby has none
 	if err == nil {
 		logger.Info("Stopped")
 	}
 	return err
 }
 
-// work is what a leader does. It ends when the events about it are delivered, too:
-// once the Lease is released, nothing may be written.
+// work is what a leader does: the controller's passes, then the delivery of the events
+// that wait. These are writes too, and must not follow the release of the Lease.
 type work struct {
 	*Controller
 	events *eventDeliverer
 }
 
+// Run is the controller's, and delivers its last events.
 func (w work) Run(ctx context.Context) error {
 	err := w.Controller.Run(ctx)
-	w.events.Shutdown(ctx, eventsPatience)
+	ctx, cancel := context.WithTimeout(ctx, eventsPatience)
+	defer cancel()
+	w.events.Shutdown(ctx)
 	return err
 }
 

@@ -104,7 +104,7 @@ func TestSoak(t *testing.T) {
 		t.Error(err)
 	}
 	w.factory.Shutdown()
-	events.Shutdown(t.Context(), time.Second)
+	events.Shutdown(t.Context())
 }
 
 // soaked is the i-th Deployment to come.

@@ -5,22 +5,16 @@
 package boundary
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,6 +30,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"schedule-night/test/cluster"
+	"schedule-night/test/program"
 )
 
 const (
@@ -111,9 +106,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	b := &bench{Options: o, plane: plane, config: plane.Config, log: func(format string, args ...any) {
 		fmt.Fprintf(o.Log, "%6.1fs  "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
 	}}
-	kubectl := exec.CommandContext(ctx, plane.Path(cluster.Kubectl), "--kubeconfig", plane.Kubeconfig, "apply", "-f", o.Deploy)
-	if out, err := kubectl.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("applying the manifests: %w\n%s", err, out)
+	if err := plane.Apply(ctx, o.Deploy); err != nil {
+		return nil, err
 	}
 	return b.run(ctx)
 }
@@ -143,13 +137,13 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	settle := 20*time.Second + time.Duration(b.N)*3*time.Millisecond
 	sleep := time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
 	wake := sleep.Add(length)
-	p, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
+	p, synced, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
 	if err != nil {
 		return nil, err
 	}
-	defer p.kill()
-	r.Synced = p.synced
-	b.log("synced %v after its start", p.synced.Round(time.Millisecond))
+	defer p.Kill()
+	r.Synced = synced
+	b.log("synced %v after its start", synced.Round(time.Millisecond))
 	if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.status == corev1.ConditionFalse }); err != nil {
 		return nil, fmt.Errorf("conditions of the day: %w", err)
 	}
@@ -187,10 +181,10 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		return nil, ctx.Err()
 	}
 	idleEnd := time.Now()
-	r.PeakRSS, r.SteadyRSS, r.CPU = p.usage()
+	r.PeakRSS, r.SteadyRSS, r.CPU = usage(p.PID)
 	r.WrongAfter = b.N - b.watch.count(func(s *seen) bool { return s.replicas == expected })
 	r.Conditions = b.watch.count(func(s *seen) bool { return s.status == corev1.ConditionFalse })
-	if err := p.stop(); err != nil {
+	if err := p.Stop(); err != nil {
 		return nil, err
 	}
 	if err := ceiling(expected + 1); err != nil {
@@ -453,63 +447,29 @@ func (n *Night) measure(delays []time.Duration) {
 	n.First, n.P50, n.P99, n.Last = delays[0], delays[last/2], delays[last*99/100], delays[last]
 }
 
-// process is the controller.
-type process struct {
-	cmd    *exec.Cmd
-	synced time.Duration
-	done   chan struct{}
-}
-
-func (b *bench) startController(ctx context.Context, window string) (*process, error) {
+// startController starts the controller and waits until it is ready.
+func (b *bench) startController(ctx context.Context, window string) (p *program.Process, synced time.Duration, err error) {
 	kubeconfig, err := b.plane.ServiceAccountKubeconfig(ctx, "schedule-night", "schedule-night")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("finding a port: %w", err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	log, err := os.Create(filepath.Join(b.plane.Dir, "schedule-night.log"))
-	if err != nil {
-		return nil, fmt.Errorf("making the log: %w", err)
-	}
-	defer log.Close()
 	b.log("starting the controller, window %s", window)
-	p := &process{done: make(chan struct{})}
-	p.cmd = exec.Command(b.Program, "--kubeconfig", kubeconfig, "--window", window, "--listen-address", address,
+	p, err = program.Start(b.Program, filepath.Join(b.plane.Dir, "schedule-night.log"), "--kubeconfig", kubeconfig, "--window", window,
 		"--kube-api-qps", strconv.Itoa(b.QPS), "--kube-api-burst", strconv.Itoa(max(2*b.QPS, 1)), "--workers", strconv.Itoa(b.Workers))
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	begun := time.Now()
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the controller: %w", err)
+	if err != nil {
+		return nil, 0, err
 	}
-	go func() { defer close(p.done); _ = p.cmd.Wait() }()
-	for {
-		if response, err := http.Get("http://" + address + "/readyz"); err == nil {
-			response.Body.Close()
-			if response.StatusCode == http.StatusOK {
-				p.synced = time.Since(begun)
-				return p, nil
-			}
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-p.done:
-			text, _ := os.ReadFile(log.Name())
-			return nil, fmt.Errorf("the controller ended: %s", text)
-		case <-ctx.Done():
-			p.kill()
-			return nil, ctx.Err()
-		}
+	if err := p.Ready(ctx); err != nil {
+		p.Kill()
+		return nil, 0, err
 	}
+	return p, time.Since(p.Begun), nil
 }
 
-// usage is what the running process has taken: its largest and present resident
+// usage is what a running process has taken: its largest and present resident
 // memory in bytes, and its CPU time.
-func (p *process) usage() (peak, steady int64, cpu time.Duration) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+func usage(pid int) (peak, steady int64, cpu time.Duration) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, 0, 0 // not on Linux
 	}
@@ -526,7 +486,7 @@ func (p *process) usage() (peak, steady int64, cpu time.Duration) {
 			steady = n << 10
 		}
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return peak, steady, 0
 	}
@@ -536,78 +496,36 @@ func (p *process) usage() (peak, steady int64, cpu time.Duration) {
 	return peak, steady, time.Duration(user+system) * 10 * time.Millisecond
 }
 
-func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(15 * time.Second):
-		return errors.New("the controller does not end")
-	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("the controller exited %d", code)
-	}
-	return nil
-}
-
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.done
-}
-
 // audit counts the controller's requests, from the API server's own log.
 func (b *bench) audit(r *Result, sleep, wake, quiet, idleEnd time.Time) error {
-	file, err := os.Open(b.plane.AuditLog())
+	requests, err := b.plane.Audited(accountUser)
 	if err != nil {
-		return fmt.Errorf("reading the audit log: %w", err)
+		return err
 	}
-	defer file.Close()
 	r.Sleep.Requests, r.Wake.Requests, r.IdleRequests = map[string]int{}, map[string]int{}, map[string]int{}
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("reading the audit log: %w", err)
-		}
-		var e struct {
-			Verb           string
-			User           struct{ Username string }
-			ObjectRef      struct{ Resource, Subresource string }
-			ResponseStatus struct{ Code int }
-			At             time.Time `json:"requestReceivedTimestamp"`
-		}
-		if err := json.Unmarshal(line, &e); err != nil {
-			return fmt.Errorf("reading the audit log: %w", err)
-		}
-		if e.User.Username != accountUser {
-			continue
-		}
-		what := e.Verb + " " + e.ObjectRef.Resource
-		if e.ObjectRef.Subresource != "" {
-			what += "/" + e.ObjectRef.Subresource
-		}
+	for _, e := range requests {
+		what := e.Verb + " " + e.What()
 		var night *Night
 		switch {
-		case e.At.After(quiet) && e.At.Before(idleEnd):
+		case e.Received.After(quiet) && e.Received.Before(idleEnd):
 			r.IdleRequests[what]++
 			continue
-		case e.At.Before(sleep) || e.At.After(quiet):
+		case e.Received.Before(sleep) || e.Received.After(quiet):
 			continue
-		case e.At.Before(wake):
+		case e.Received.Before(wake):
 			night = &r.Sleep
 		default:
 			night = &r.Wake
 		}
 		night.Requests[what]++
 		switch {
-		case e.ResponseStatus.Code == http.StatusConflict:
+		case e.Code.Code == http.StatusConflict:
 			night.Conflicts++
-		case what == "update deployments/scale" && e.ResponseStatus.Code == http.StatusOK:
+		case what == "update deployments/scale" && e.Accepted():
 			night.Scales++
 		}
 	}
+	return nil
 }
 
 // Table is the result as Markdown.

@@ -140,6 +140,15 @@ func (c *Cluster) Stop() {
 // Path is where the program of the given name is.
 func (c *Cluster) Path(name string) string { return c.paths[name] }
 
+// Apply applies manifests, a file or a folder, as an administrator.
+func (c *Cluster) Apply(ctx context.Context, path string) error {
+	out, err := exec.CommandContext(ctx, c.Path(Kubectl), "--kubeconfig", c.Kubeconfig, "apply", "-f", path).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("applying %s: %w\n%s", path, err, out)
+	}
+	return nil
+}
+
 // AuditLog is the file to which the API server appends a line for each request.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
 

@@ -482,9 +482,9 @@ func TestAdmissionPolicy(t *testing.T) {
 		annotate(t, ns, "right", "awake-until="+inAnHour())
 		waitReplicas(t, ns, "right", 2)
 		waitCondition(t, ns, "right", corev1.ConditionFalse, "AwakeUntil")
-		for _, r := range audit(t, func(r *request) bool { return r.write() && r.Ref != nil && r.Ref.Namespace == ns }) {
+		for _, r := range audit(t, func(r *request) bool { return r.Writes() && r.Ref != nil && r.Ref.Namespace == ns }) {
 			if r.Code.Code >= 400 && r.Code.Code != 409 {
-				t.Errorf("%s %s: %d", r.Verb, r.what(), r.Code.Code)
+				t.Errorf("%s %s: %d", r.Verb, r.What(), r.Code.Code)
 			}
 		}
 	})

@@ -138,11 +138,11 @@ func TestOverrideExpires(t *testing.T) {
 	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00", "awake-until="+until.Format(time.RFC3339))
 	waitCondition(t, ns, "web", corev1.ConditionFalse, "AwakeUntil")
 	waitReplicas(t, ns, "web", 0)
-	writes := audit(t, func(r *request) bool { return r.Ref != nil && r.Ref.Namespace == ns && r.what() == "deployments/scale" })
+	writes := audit(t, func(r *request) bool { return r.Ref != nil && r.Ref.Namespace == ns && r.What() == "deployments/scale" })
 	if len(writes) != 1 {
 		t.Fatalf("%d scale writes, want 1", len(writes))
 	}
-	if late := writes[0].At.Sub(until); late < 0 || late > time.Second {
+	if late := writes[0].Received.Sub(until); late < 0 || late > time.Second {
 		t.Errorf("went to sleep %v after awake-until", late)
 	}
 }

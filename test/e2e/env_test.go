@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -14,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -431,55 +430,16 @@ func annotate(t *testing.T, ns, name string, annotations ...string) {
 	kubectl(t, args...)
 }
 
-// request is what the audit log says of one.
-type request struct {
-	Verb string
-	User struct{ Username string }
-	Ref  *struct{ Resource, Subresource, Namespace, Name string } `json:"objectRef"`
-	Code struct{ Code int }                                       `json:"responseStatus"`
-	At   time.Time                                                `json:"requestReceivedTimestamp"`
-	Body json.RawMessage                                          `json:"requestObject"`
-}
-
-func (r *request) write() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
-
-// what is the resource with its subresource.
-func (r *request) what() string {
-	if r.Ref == nil {
-		return ""
-	}
-	if r.Ref.Subresource != "" {
-		return r.Ref.Resource + "/" + r.Ref.Subresource
-	}
-	return r.Ref.Resource
-}
+type request = cluster.Request
 
 // audit reads all requests of the controller's ServiceAccount that ok picks.
 func audit(t *testing.T, ok func(*request) bool) []*request {
 	t.Helper()
-	file, err := os.Open(plane.AuditLog())
+	list, err := plane.Audited(accountUser)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	var list []*request
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { // what is left is a line that is being written
-			return list
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &request{}
-		if err := json.Unmarshal(line, r); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if r.User.Username == accountUser && ok(r) {
-			list = append(list, r)
-		}
-	}
+	return slices.DeleteFunc(list, func(r *request) bool { return !ok(r) })
 }
 
 // repoFile is a file of the repository.

@@ -62,7 +62,7 @@ func inAnHour() string { return time.Now().Add(time.Hour).UTC().Format(time.RFC3
 func scaleWrites(t *testing.T, ns, name string) (counts []string, requests []*request) {
 	t.Helper()
 	for _, r := range audit(t, func(r *request) bool {
-		return r.what() == "deployments/scale" && r.Ref.Namespace == ns && r.Ref.Name == name && r.Code.Code == http.StatusOK
+		return r.What() == "deployments/scale" && r.Ref.Namespace == ns && r.Ref.Name == name && r.Code.Code == http.StatusOK
 	}) {
 		var scale struct{ Spec struct{ Replicas int } }
 		if err := json.Unmarshal(r.Body, &scale); err != nil {
@@ -442,8 +442,10 @@ func testIdle(t *testing.T, ns string) {
 			kubectl(t, "rollout", "status", "-n", ns, "deployment/"+name, "--timeout=60s")
 		}
 	}
-	for _, r := range audit(t, func(r *request) bool { return r.Ref != nil && r.Ref.Namespace == ns && r.write() && r.At.After(quiet) }) {
-		t.Errorf("%s %s %s at %v", r.Verb, r.what(), r.Ref.Name, r.At)
+	for _, r := range audit(t, func(r *request) bool {
+		return r.Ref != nil && r.Ref.Namespace == ns && r.Writes() && r.Received.After(quiet)
+	}) {
+		t.Errorf("%s %s %s at %v", r.Verb, r.What(), r.Ref.Name, r.Received)
 	}
 	if c := waitCondition(t, ns, "awake-true", corev1.ConditionFalse, "DayWindow"); !c.LastTransitionTime.Equal(&awake.LastTransitionTime) || c.Message != awake.Message {
 		t.Errorf("the condition became %+v", c)
@@ -503,9 +505,9 @@ func TestStagger(t *testing.T) {
 	}
 	var late []time.Duration
 	for _, r := range audit(t, func(r *request) bool {
-		return r.what() == "deployments/scale" && r.Ref.Namespace == ns && r.Code.Code == http.StatusOK && strings.Contains(string(r.Body), `"replicas":1`)
+		return r.What() == "deployments/scale" && r.Ref.Namespace == ns && r.Code.Code == http.StatusOK && strings.Contains(string(r.Body), `"replicas":1`)
 	}) {
-		late = append(late, r.At.Sub(end))
+		late = append(late, r.Received.Sub(end))
 	}
 	slices.Sort(late)
 	if len(late) != n || late[0] < 0 || late[n-1] > stagger+2*time.Second {
