@@ -6,15 +6,15 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover build build-cluster helm cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover fire soak build build-cluster helm cluster-up cluster-down clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
 
-test: vet lint verify test-unit fuzz test-docs test-e2e ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
+test: vet lint verify test-unit fuzz soak test-docs test-e2e fire ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
 	@echo "all tests passed"
 
 test-unit: ## the fast ones
@@ -29,14 +29,14 @@ test-docs: build ## links, flags, metrics and annotations in the documentation; 
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
 
 vet: ## go vet and gofmt
-	go vet ./...
+	go vet -tags fire,soak ./...
 	cd test && go vet ./...
 	cd tools/licenses && go vet ./...
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 
 lint: ## golangci-lint, at the version that tools/lint pins
 	cd tools/lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	$(BIN)/golangci-lint run --allow-parallel-runners ./...
+	$(BIN)/golangci-lint run --allow-parallel-runners --build-tags fire,soak ./...
 	cd test && $(BIN)/golangci-lint run --allow-parallel-runners ./...
 	cd tools/licenses && $(BIN)/golangci-lint run --allow-parallel-runners ./...
 
@@ -78,6 +78,15 @@ bench-boundary: build build-cluster ## measure a night of N=2000 Deployments; QP
 RUNS ?= 3
 failover: build build-cluster ## measure two replicas while one, its network or the control plane fails; RUNS=3, 5 min each
 	cd test && $(BIN)/failover -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -runs $(RUNS)
+
+NIGHTS ?= 25
+SEED   ?= 0
+fire: build-cluster ## NIGHTS=25 simulated nights in which everything around the controller fails; SEED= to see one again
+	go test -tags fire -run '^TestFire$$' -count 1 -timeout 0 -v . -args -nights $(NIGHTS) -seed $(SEED) -cluster $(BIN)/cluster
+
+SOAK ?= 20s
+soak: ## 10,000 passes a second for SOAK=20s: memory and goroutines stay what they are
+	go test -tags soak -run '^TestSoak$$' -count 1 -timeout 0 -v . -args -soak $(SOAK)
 
 build: ## the program, in bin/
 	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/schedule-night .

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,4 +126,31 @@ func TestAutoscalerToZero(t *testing.T) {
 			t.Errorf("minimum %d, labels %v: got %+v, want %v", *tc.hpa.Spec.MinReplicas, tc.hpa.Labels, got, tc.want)
 		}
 	}
+}
+
+// TestAutoscalerNightCount: a night count above 0 is recorded, set once, and then left
+// to the autoscaler.
+func TestAutoscalerNightCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(8, "window=12:00-13:00", "night-replicas=4"))
+		var err error
+		if w.autoscalers, err = newAutoscalers(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.client.Tracker().Add(hpaFor("web", 2)); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		w.settle()
+		w.expect("status web=False/DayWindow")
+		w.until("2000-01-01T12:00:00Z")
+		w.settle()
+		w.expect("status web=True/NightWindow", "scale web=4", "status web=True/NightWindow")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }) // the autoscaler
+		w.settle()
+		w.expect()
+		w.until("2000-01-01T13:00:00Z")
+		w.settle()
+		w.expect("scale web=3", "status web=False/DayWindow")
+	})
 }

@@ -314,7 +314,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 }
 
 // apply decides about a Deployment and does at most one write: the scale before
-// the condition, since the former's watch event brings the key back.
+// the condition, but where that is needed as a record. Either's watch event brings the
+// key back for the other.
 func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment) (time.Duration, error) {
 	now := c.clock.Now()
 	out := decide(d, c.defaults, c.autoscalers.of(key), now)
@@ -330,7 +331,7 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 		if out.next.IsZero() || pause < out.next.Sub(now) {
 			return pause, nil
 		}
-	case out.scale:
+	case out.scale && !out.recordFirst:
 		if err := c.scale(ctx, d, &out); err != nil {
 			return 0, err
 		}

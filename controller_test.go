@@ -742,6 +742,42 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
+// TestRecordFirst: where in the morning only the record will tell that a count is the
+// night's, no count is written without it: or a controller that is away until then would
+// leave the Deployment at the night's count all day.
+func TestRecordFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, deployment(3, "window=12:00-13:00", "daytime=wake-only", "night-replicas=1"))
+		var away atomic.Bool
+		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return away.Load(), nil, errors.New("connection refused")
+		})
+		w.run()
+		w.settle()
+		w.expect("status web=False/DayWindow")
+		w.until("2000-01-01T12:00:00Z")
+		w.settle()
+		w.expect("status web=True/NightWindow", "scale web=1")
+		w.until("2000-01-01T13:00:00Z")
+		w.settle()
+		w.expect("scale web=3", "status web=False/DayWindow")
+
+		away.Store(true)
+		w.until("2000-01-02T12:30:00Z")
+		away.Store(false)
+		w.until("2000-01-02T12:40:00Z")
+		w.expect("status web=True/NightWindow", "scale web=1")
+		w.until("2000-01-02T14:00:00Z")
+		w.expect("scale web=3", "status web=False/DayWindow")
+
+		away.Store(true)
+		w.until("2000-01-03T14:00:00Z")
+		away.Store(false)
+		w.until("2000-01-03T15:00:00Z")
+		w.expect("status web=False/DayWindow") // until tomorrow; it has not slept, and is at 3
+	})
+}
+
 // TestLastEvents: a leader that is told to stop delivers its events before it releases
 // the Lease: after that it may not write.
 func TestLastEvents(t *testing.T) {

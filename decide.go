@@ -22,6 +22,9 @@ type decision struct {
 	// asleep and expected are what the schedule says, where there is one.
 	asleep   bool
 	expected int32
+	// recordFirst tells that the condition must be written before the count: in the
+	// morning nothing else will tell that the count is the night's.
+	recordFirst bool
 	// conflict says what an autoscaler does not go together with, "" for nothing.
 	conflict string
 	// next is when to look again; zero if time alone changes nothing.
@@ -89,6 +92,16 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 		out.scale = (slept || atZero) && replicas < out.replicas
 	case state.Asleep && hpa != nil && out.replicas > 0 && replicas > 0 && slept && record.replicas == out.replicas:
 		out.scale = false
+	}
+	// An enforced day needs no record, and 0 replicas are one where nobody else can have
+	// chosen them. Else a night in which the record could not be written any more would
+	// never end.
+	tells := out.replicas == 0 && (hpa == nil || !hpa.toZero)
+	if state.Asleep && !slept && out.scale && schedule.Daytime == DaytimeWakeOnly && !tells {
+		out.recordFirst = true
+		if hpa != nil { // which must see that the night's count has not been set yet
+			out.condition.Message = appliedRecord{replicas, schedule.Expected, state.Next}.String()
+		}
 	}
 	return out
 }

@@ -92,30 +92,43 @@ type bench struct {
 
 // Run starts a control plane of its own and measures one night on it.
 func Run(ctx context.Context, o Options) (*Result, error) {
+	b, stop, err := start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	return b.run(ctx)
+}
+
+// start starts a control plane with the controller's rights. The caller must call stop.
+func start(ctx context.Context, o Options) (_ *bench, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "schedule-night-boundary-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
+		return nil, nil, fmt.Errorf("making a folder: %w", err)
 	}
-	defer os.RemoveAll(dir)
 	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: o.Log, Storage: !o.Rollouts})
 	if err != nil {
-		return nil, err
+		os.RemoveAll(dir)
+		return nil, nil, err
 	}
-	defer plane.Stop()
-	begun := time.Now()
-	b := &bench{Options: o, plane: plane, config: plane.Config, log: func(format string, args ...any) {
-		fmt.Fprintf(o.Log, "%6.1fs  "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
-	}}
+	stop = func() {
+		plane.Stop()
+		os.RemoveAll(dir)
+	}
 	if err := plane.Apply(ctx, o.Deploy); err != nil {
-		return nil, err
+		stop()
+		return nil, nil, err
 	}
-	return b.run(ctx)
+	begun := time.Now()
+	return &bench{Options: o, plane: plane, config: plane.Config, log: func(format string, args ...any) {
+		fmt.Fprintf(o.Log, "%6.1fs  "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
+	}}, stop, nil
 }
 
 func (b *bench) run(ctx context.Context) (*Result, error) {
 	r := &Result{Options: b.Options}
 	b.log("making %d Deployments in %d namespaces", b.N, namespaces)
-	if err := b.makeDeployments(ctx); err != nil {
+	if err := b.makeDeployments(ctx, ""); err != nil {
 		return nil, err
 	}
 	var err error
@@ -226,8 +239,8 @@ func place(i int) (namespace, name string) {
 }
 
 // makeDeployments makes Deployments of a realistic size: two containers, a dozen
-// environment variables each.
-func (b *bench) makeDeployments(ctx context.Context) error {
+// environment variables each. They have a window of their own unless it is empty.
+func (b *bench) makeDeployments(ctx context.Context, window string) error {
 	for i := range namespaces {
 		ns, _ := place(i)
 		if _, err := b.plane.Client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, metav1.CreateOptions{}); err != nil {
@@ -244,11 +257,15 @@ func (b *bench) makeDeployments(ctx context.Context) error {
 		container := corev1.Container{Image: "registry.example.com/team/" + name + ":v1.2.3", Env: env}
 		app, sidecar := container, container
 		app.Name, sidecar.Name = "app", "sidecar"
+		annotations := map[string]string{
+			"schedule-night.svc/on": "true", "schedule-night.svc/expected": strconv.Itoa(expected),
+			"example.com/description": strings.Repeat("what this is for. ", 10),
+		}
+		if window != "" {
+			annotations["schedule-night.svc/window"] = window
+		}
 		_, err := b.plane.Client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: map[string]string{
-				"schedule-night.svc/on": "true", "schedule-night.svc/expected": strconv.Itoa(expected),
-				"example.com/description": strings.Repeat("what this is for. ", 10),
-			}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 			Spec: appsv1.DeploymentSpec{
 				Replicas: ptr.To[int32](expected + 1), // the first ceiling changes it
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -448,14 +465,14 @@ func (n *Night) measure(delays []time.Duration) {
 }
 
 // startController starts the controller and waits until it is ready.
-func (b *bench) startController(ctx context.Context, window string) (p *program.Process, synced time.Duration, err error) {
+func (b *bench) startController(ctx context.Context, window string, flags ...string) (p *program.Process, synced time.Duration, err error) {
 	kubeconfig, err := b.plane.ServiceAccountKubeconfig(ctx, "schedule-night", "schedule-night")
 	if err != nil {
 		return nil, 0, err
 	}
 	b.log("starting the controller, window %s", window)
-	p, err = program.Start(b.Program, filepath.Join(b.plane.Dir, "schedule-night.log"), "--kubeconfig", kubeconfig, "--window", window,
-		"--kube-api-qps", strconv.Itoa(b.QPS), "--kube-api-burst", strconv.Itoa(max(2*b.QPS, 1)), "--workers", strconv.Itoa(b.Workers))
+	p, err = program.Start(b.Program, filepath.Join(b.plane.Dir, "schedule-night.log"), append(flags, "--kubeconfig", kubeconfig, "--window", window,
+		"--kube-api-qps", strconv.Itoa(b.QPS), "--kube-api-burst", strconv.Itoa(max(2*b.QPS, 1)), "--workers", strconv.Itoa(b.Workers))...)
 	if err != nil {
 		return nil, 0, err
 	}
