@@ -89,7 +89,6 @@ image: dist-tool binary-linux-amd64 binary-linux-arm64 ## the image for linux/am
 	$(BIN)/dist image $(STAMPS) -o $(IMAGE_FILE) $(call binaries,linux-amd64 linux-arm64)
 
 push: image ## the same, to a registry: make push IMAGE=registry.example.com/schedule-night
-	@case '$(IMAGE)' in */*) ;; *) echo "make push IMAGE=registry.example.com/schedule-night: where to?"; exit 1;; esac
 	$(BIN)/dist push $(IMAGE_FILE) $(IMAGE):$(VERSION)
 
 sbom: binary-linux-amd64 ## what the program is made of, as CycloneDX JSON, in dist/
