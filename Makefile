@@ -107,7 +107,10 @@ release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2
 	$(BIN)/dist release $(STAMPS) -url '$(RELEASE_URL)' -o $(DIST) $(call binaries,$(PLATFORMS))
 ifneq ($(wildcard deploy/chart),)
 	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
-	$(BIN)/helm package deploy/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
+	rm -rf $(BIN)/chart && cp -R deploy/chart $(BIN)/chart
+	sed 's|^  repository: schedule-night$$|  repository: $(IMAGE)|' deploy/chart/values.yaml > $(BIN)/chart/values.yaml
+	grep -q '^  repository: $(IMAGE)$$' $(BIN)/chart/values.yaml
+	$(BIN)/helm package $(BIN)/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
 endif
 	$(BIN)/dist sums $(DIST)
 
