@@ -88,6 +88,7 @@ dist-tool:
 image: dist-tool binary-linux-amd64 binary-linux-arm64 ## the image for linux/amd64 and linux/arm64, in dist/; needs no Docker
 	$(BIN)/dist image $(STAMPS) -o $(IMAGE_FILE) $(call binaries,linux-amd64 linux-arm64)
 
+push: IMAGE_FILE = $(BIN)/image.tar
 push: image ## the same, to a registry: make push IMAGE=registry.example.com/schedule-night
 	$(BIN)/dist push $(IMAGE_FILE) $(IMAGE):$(VERSION)
 

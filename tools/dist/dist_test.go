@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -295,7 +296,13 @@ func TestRun(t *testing.T) {
 	if got, want := run("--version"), fmt.Sprintf("schedule-night version %s (commit %s, %s, %s %s/%s, client-go v", version, first.commit, date, runtime.Version(), runtime.GOOS, runtime.GOARCH); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := run("plan", "-f", filepath.Join(first.dir, "testdata", "plan", "shop.yaml"), "--from", "2026-11-27T18:00:00+01:00"); !strings.Contains(got, "Sat 07:00 Asia/Kolkata") {
+	manifest := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(manifest, []byte(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, annotations: {
+schedule-night.svc/on: "true", schedule-night.svc/expected: "3", schedule-night.svc/timezone: Asia/Kolkata}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// The zone is in the program: the image has none.
+	if got := run("plan", "-f", manifest, "--from", "2026-11-27T18:00:00+01:00"); !strings.Contains(got, "Sat 07:00 Asia/Kolkata") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -363,7 +370,7 @@ func TestDockerfile(t *testing.T) {
 }
 
 func TestPush(t *testing.T) {
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	repository := strings.TrimPrefix(server.URL, "http://") + "/team/schedule-night"
 	for range 2 { // the second time all is there already
