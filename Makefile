@@ -4,11 +4,11 @@ BIN     := $(CURDIR)/bin
 CLUSTER := $(CURDIR)/.cluster
 
 # What is stamped comes from git alone: the same commit and the same Go give the same bytes.
-VERSION           ?= $(shell git describe --tags --always 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty)
-COMMIT            ?= $(shell git rev-parse HEAD 2>/dev/null)
-SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
-DATE              ?= $(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null)
-GOBUILD            = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT) -X main.buildDate=$(DATE)"
+VERSION           := $(or $(VERSION),$(shell git describe --tags --always 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty))
+COMMIT            := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null))
+SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null))
+DATE              := $(or $(DATE),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null))
+GOBUILD           := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT) -X main.buildDate=$(DATE)"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-e2e vet lint fuzz bench bench-boundary build build-cluster cluster-up cluster-down \
@@ -69,7 +69,7 @@ cluster-down: ## stop it
 	@$(BIN)/cluster down $(CLUSTER)
 
 # Releases: docs/release.md.
-DIST        ?= $(CURDIR)/dist
+DIST        := $(CURDIR)/dist
 IMAGE       ?= schedule-night
 RELEASE_URL ?= https://example.com/schedule-night/$(VERSION)
 PLATFORMS   ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
@@ -104,7 +104,7 @@ release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2
 	@tagged=$$(git rev-parse -q --verify 'refs/tags/$(VERSION)^{commit}' || git rev-parse HEAD); \
 	if [ $$tagged != $$(git rev-parse HEAD) ]; then echo "make release: $(VERSION) is the tag of another commit, $$tagged"; exit 1; fi
 	rm -rf $(DIST)
-	$(MAKE) image sbom $(addprefix binary-,$(PLATFORMS))
+	$(MAKE) COMMIT=$(COMMIT) DATE=$(DATE) image sbom $(addprefix binary-,$(PLATFORMS))
 	$(BIN)/dist release $(STAMPS) -url '$(RELEASE_URL)' -o $(DIST) $(call binaries,$(PLATFORMS))
 ifneq ($(wildcard deploy/chart),)
 	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
