@@ -2,11 +2,17 @@
 
 BIN     := $(CURDIR)/bin
 CLUSTER := $(CURDIR)/.cluster
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -s -w -X main.buildVersion=$(VERSION)
+
+# What is stamped comes from git alone: the same commit and the same Go give the same bytes.
+VERSION           := $(or $(VERSION),$(shell git describe --tags --always 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty))
+COMMIT            := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null))
+SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null))
+DATE              := $(or $(DATE),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null))
+GOBUILD           := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT) -X main.buildDate=$(DATE)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover fire soak build build-cluster helm cluster-up cluster-down clean
+.PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover fire soak build build-cluster helm cluster-up cluster-down \
+	image push sbom release test-release dist-tool clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,7 +20,7 @@ help: ## this list
 demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
 
-test: vet lint verify test-unit fuzz soak test-docs test-e2e fire ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
+test: vet lint verify test-unit fuzz soak test-docs test-release test-e2e fire ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
 	@echo "all tests passed"
 
 test-unit: ## the fast ones
@@ -32,6 +38,7 @@ vet: ## go vet and gofmt
 	go vet -tags fire,soak ./...
 	cd test && go vet ./...
 	cd tools/licenses && go vet ./...
+	cd tools/dist && go vet ./...
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 
 lint: ## golangci-lint, at the version that tools/lint pins
@@ -39,6 +46,7 @@ lint: ## golangci-lint, at the version that tools/lint pins
 	$(BIN)/golangci-lint run --allow-parallel-runners --build-tags fire,soak ./...
 	cd test && $(BIN)/golangci-lint run --allow-parallel-runners ./...
 	cd tools/licenses && $(BIN)/golangci-lint run --allow-parallel-runners ./...
+	cd tools/dist && $(BIN)/golangci-lint run --allow-parallel-runners ./...
 
 MODULES := $(dir $(wildcard go.mod test/go.mod test/*/go.mod tools/*/go.mod))
 verify: vulnerabilities ## what we depend on: intact, tidy, of good licence, without known vulnerabilities; workflows
@@ -89,7 +97,7 @@ soak: ## 10,000 passes a second for SOAK=20s: memory and goroutines stay what th
 	go test -tags soak -run '^TestSoak$$' -count 1 -timeout 0 -v . -args -soak $(SOAK)
 
 build: ## the program, in bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/schedule-night .
+	$(GOBUILD) -o $(BIN)/schedule-night .
 
 build-cluster: ## the control plane's programs, into the user's cache; about 25 min once, on two cores
 	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
@@ -104,5 +112,55 @@ cluster-up: build-cluster ## start a local control plane; prints its KUBECONFIG
 cluster-down: ## stop it
 	@$(BIN)/cluster down $(CLUSTER)
 
+# Releases: docs/release.md.
+DIST        := $(CURDIR)/dist
+IMAGE       ?= schedule-night
+RELEASE_URL ?= https://example.com/schedule-night/$(VERSION)
+PLATFORMS   ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64 windows-arm64
+
+STAMPS       = -version '$(VERSION)' -commit '$(COMMIT)' -date '$(DATE)' -image '$(IMAGE)'
+IMAGE_FILE   = $(DIST)/schedule-night_$(VERSION)_image.tar
+binaries     = $(foreach p,$(1),$(BIN)/$(subst -,/,$(p))/schedule-night*)
+export SOURCE_DATE_EPOCH # for helm
+
+binary-%: # binary-linux-amd64 is bin/linux/amd64/schedule-night
+	GOOS=$(firstword $(subst -, ,$*)) GOARCH=$(lastword $(subst -, ,$*)) $(GOBUILD) -o $(BIN)/$(subst -,/,$*)/ .
+
+dist-tool:
+	cd tools/dist && go build -o $(BIN)/dist .
+
+image: dist-tool binary-linux-amd64 binary-linux-arm64 ## the image for linux/amd64 and linux/arm64, in dist/; needs no Docker
+	$(BIN)/dist image $(STAMPS) -o $(IMAGE_FILE) $(call binaries,linux-amd64 linux-arm64)
+
+push: IMAGE_FILE = $(BIN)/image.tar
+push: image ## the same, to a registry: make push IMAGE=registry.example.com/schedule-night
+	$(BIN)/dist push $(IMAGE_FILE) $(IMAGE):$(VERSION)
+
+sbom: binary-linux-amd64 ## what the program is made of, as CycloneDX JSON, in dist/
+	cd tools/sbom && go build -trimpath -buildvcs=false -o $(BIN)/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+	mkdir -p $(DIST)
+	$(BIN)/cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) \
+		-output $(DIST)/schedule-night_$(VERSION)_sbom.cdx.json $(BIN)/linux/amd64/schedule-night
+
+release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2.3 IMAGE=registry.example.com/schedule-night
+	@$(BIN)/dist check '$(VERSION)'
+	@if [ -n "$$(git status --porcelain)" ]; then echo "make release: there are changes that are not committed"; git status --short; exit 1; fi
+	@tagged=$$(git rev-parse -q --verify 'refs/tags/$(VERSION)^{commit}' || git rev-parse HEAD); \
+	if [ $$tagged != $$(git rev-parse HEAD) ]; then echo "make release: $(VERSION) is the tag of another commit, $$tagged"; exit 1; fi
+	rm -rf $(DIST)
+	$(MAKE) COMMIT=$(COMMIT) DATE=$(DATE) image sbom $(addprefix binary-,$(PLATFORMS))
+	$(BIN)/dist release $(STAMPS) -url '$(RELEASE_URL)' -o $(DIST) $(call binaries,$(PLATFORMS))
+ifneq ($(wildcard deploy/chart),)
+	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
+	rm -rf $(BIN)/chart && cp -R deploy/chart $(BIN)/chart
+	sed 's|^  repository: schedule-night$$|  repository: $(IMAGE)|' deploy/chart/values.yaml > $(BIN)/chart/values.yaml
+	grep -q '^  repository: $(IMAGE)$$' $(BIN)/chart/values.yaml
+	$(BIN)/helm package $(BIN)/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
+endif
+	$(BIN)/dist sums $(DIST)
+
+test-release: ## the image and the release: right, and the same bytes twice
+	cd tools/dist && go test -timeout 30m -count=1 ./...
+
 clean: ## remove what was built here
-	rm -rf $(BIN)
+	rm -rf $(BIN) $(DIST)

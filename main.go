@@ -12,7 +12,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -54,7 +53,11 @@ func main() {
 	// second ends the process at once.
 	stop, unregister := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(stop, unregister)
-	err := newCommand().ExecuteContext(stop)
+	name, args := invocation(os.Args)
+	cmd := newCommand()
+	setName(cmd, name)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(stop)
 	klog.Flush()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -141,6 +144,7 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
 	cmd.AddCommand(newReleaseCommand())
 	cmd.AddCommand(newPlanCommand())
 	cmd.AddCommand(newConvertCommand())
+	completeFlags(cmd)
 	return cmd
 }
 
@@ -499,31 +503,4 @@ func (o *options) newInformerFactory(client kubernetes.Interface) (informers.Sha
 		informers.WithTransform(trim),
 		informers.WithInformerName(name),
 	), nil
-}
-
-// version is what --version prints after the name.
-func version() string {
-	var clientGo string
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, dep := range info.Deps {
-			if dep.Path == "k8s.io/client-go" {
-				clientGo = dep.Version
-			}
-		}
-	}
-	return fmt.Sprintf("%s (%s %s/%s, client-go %s)", moduleVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, clientGo)
-}
-
-// buildVersion is stamped by the linker: -X main.buildVersion=v1.2.3.
-var buildVersion string
-
-// moduleVersion is the stamped version, else what the go command knows of it.
-func moduleVersion() string {
-	if buildVersion != "" {
-		return buildVersion
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +65,46 @@ func TestHelp(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the help", want)
 		}
+	}
+}
+
+// TestVersion: what was stamped comes first, then what the go command knows.
+func TestVersion(t *testing.T) {
+	platform := "go1.26.8 " + runtime.GOOS + "/" + runtime.GOARCH
+	checkout := []debug.BuildSetting{{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.time", Value: "2026-11-29T21:00:00Z"}}
+	for _, tc := range []struct {
+		what                  string
+		version, commit, date string
+		main                  string
+		settings              []debug.BuildSetting
+		want                  string
+	}{
+		{"make", "v1.2.3", "def456", "2026-11-30T07:00:00Z", "(devel)", nil,
+			"v1.2.3 (commit def456, 2026-11-30T07:00:00Z, PLATFORM, client-go v0.37.2)"},
+		{"go build in a checkout", "", "", "", "v0.0.0-20261129210000-abc123+dirty", checkout,
+			"v0.0.0-20261129210000-abc123+dirty (commit abc123, 2026-11-29T21:00:00Z, PLATFORM, client-go v0.37.2)"},
+		{"go install of a version", "", "", "", "v1.2.3", nil, "v1.2.3 (PLATFORM, client-go v0.37.2)"},
+		{"go run", "", "", "", "(devel)", nil, "(devel) (PLATFORM, client-go v0.37.2)"},
+		{"docker build without arguments", "", "", "", "", nil, "(devel) (PLATFORM, client-go v0.37.2)"},
+	} {
+		info := &debug.BuildInfo{
+			GoVersion: "go1.26.8", Main: debug.Module{Version: tc.main}, Settings: tc.settings,
+			Deps: []*debug.Module{{Path: "k8s.io/api", Version: "v0.37.1"}, {Path: "k8s.io/client-go", Version: "v0.37.2"}},
+		}
+		if got, want := describeBuild(info, tc.version, tc.commit, tc.date), strings.Replace(tc.want, "PLATFORM", platform, 1); got != want {
+			t.Errorf("%s: got %s, want %s", tc.what, got, want)
+		}
+	}
+
+	var out bytes.Buffer
+	cmd := newCommand()
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--version"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); got != "schedule-night version "+version()+"\n" {
+		t.Errorf("got %q", got)
 	}
 }
 
