@@ -147,7 +147,7 @@ func help(t *testing.T) string {
 var flagName = regexp.MustCompile(`--[a-z][a-z0-9-]+`)
 
 // foreign are flags of other programs, which stand alone in code.
-var foreign = []string{"--create-namespace", "--force", "--server-side", "--set", "--set-string", "--values"}
+var foreign = []string{"--create-namespace", "--force", "--force-conflicts", "--include-resources", "--server-side", "--set", "--set-string", "--values"}
 
 func TestFlags(t *testing.T) {
 	flags := map[string]bool{"--version": true}
