@@ -90,7 +90,7 @@ func TestInvalidAndLarge(t *testing.T) {
 		_, err = deployments.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	}
-	const edits = 100
+	const edits = 60
 	for i := range edits {
 		window := fmt.Sprintf("no window %d", i)
 		if err := annotate("schedule-night.svc/window", window); err != nil {
