@@ -217,6 +217,7 @@ func trimDeployment(d *appsv1.Deployment) *appsv1.Deployment {
 	out.Spec.Template.Spec.Resources = podRequests(&d.Spec.Template.Spec)
 	if c := asleepCondition(d); c != nil {
 		out.Status.Conditions = []appsv1.DeploymentCondition{*c}
+		out.Status.Conditions[0].Type = ConditionAsleep // one text for all, as of the annotations' names
 	}
 	return out
 }

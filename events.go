@@ -27,7 +27,7 @@ const (
 	eventSenders = 4
 	// correlatedEvents is how many Deployments' last events are remembered, to count
 	// and limit like ones; each takes about 2 kB.
-	correlatedEvents = 1024
+	correlatedEvents = 256
 	// eventPause is how often a sender looks whether it may go on.
 	eventPause = 20 * time.Millisecond
 	// eventTimeout bounds one request.

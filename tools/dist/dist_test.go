@@ -422,9 +422,10 @@ func TestArchives(t *testing.T) {
 		if err != nil || b.os+"-"+b.arch != platform {
 			t.Errorf("%s has a program for %s-%s, error %v", platform, b.os, b.arch, err)
 		}
-		license, err := os.ReadFile(filepath.Join(first.dir, "LICENSE"))
-		if err == nil && !bytes.Equal(files["LICENSE"], license) {
-			t.Errorf("%s: no LICENSE", platform)
+		for _, name := range []string{"LICENSE", "THIRD_PARTY_LICENSES"} {
+			if text, err := os.ReadFile(filepath.Join(first.dir, name)); err != nil || !bytes.Equal(files[name], text) {
+				t.Errorf("%s: no %s, error %v", platform, name, err)
+			}
 		}
 	}
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,12 +21,12 @@ func writeRelease(o options, binaries []binary) error {
 		return err
 	}
 	var others []file
-	license, err := os.ReadFile(filepath.Join(o.source, "LICENSE"))
-	switch {
-	case err == nil:
-		others = append(others, file{"LICENSE", 0o644, license})
-	case !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("reading the license: %w", err)
+	for _, name := range []string{"LICENSE", "THIRD_PARTY_LICENSES"} {
+		text, err := os.ReadFile(filepath.Join(o.source, name))
+		if err != nil {
+			return fmt.Errorf("reading a licence: %w", err)
+		}
+		others = append(others, file{name, 0o644, text})
 	}
 	var platforms []platform
 	for _, b := range binaries {
