@@ -146,8 +146,8 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	}
 
 	// The night is long enough for all that its start sets off to be over before its end.
-	length := (20*time.Second + time.Duration(b.N)*8*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
-	settle := 20*time.Second + time.Duration(b.N)*3*time.Millisecond
+	length := (20*time.Second + time.Duration(b.N)*12*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
+	settle := 20*time.Second + time.Duration(b.N)*5*time.Millisecond
 	sleep := time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
 	wake := sleep.Add(length)
 	p, synced, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
