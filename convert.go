@@ -146,18 +146,11 @@ func (o *convertOptions) collect(ctx context.Context, c *converter, stdin io.Rea
 		c.reader().addFiles(o.Files, stdin)
 		return nil
 	}
-	config, namespace, err := o.connection.restConfig()
+	client, namespace, err := o.connect(o.AllNamespaces)
 	if err != nil {
 		return err
 	}
-	if !o.AllNamespaces {
-		c.namespace = cmp.Or(c.namespace, namespace)
-	}
-	config.Timeout = requestTimeout
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client: %w", err)
-	}
+	c.namespace = namespace
 	return c.addCluster(ctx, client)
 }
 

@@ -58,7 +58,7 @@ func runUnderFire(args []string) error {
 	}
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	lines := bufio.NewScanner(os.Stdin)
-	clk := fireClock{clocktesting.NewFakeClock(time.Time{})}
+	clk := steadyClock{clocktesting.NewFakeClock(time.Time{})}
 	tick := func() bool {
 		if !lines.Scan() {
 			return false
@@ -80,11 +80,6 @@ func runUnderFire(args []string) error {
 	}()
 	return o.run(stop, clk)
 }
-
-// fireClock is a fake clock on which a pause does not move the time.
-type fireClock struct{ *clocktesting.FakeClock }
-
-func (fireClock) Sleep(d time.Duration) { time.Sleep(d) }
 
 // storage is a real etcd and API server, which a command of their own keeps.
 type storage struct {

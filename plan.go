@@ -145,18 +145,11 @@ func (o *planOptions) collect(ctx context.Context, p *planner, stdin io.Reader) 
 		p.reader().addFiles(o.Files, stdin)
 		return nil
 	}
-	config, namespace, err := o.connection.restConfig()
+	client, namespace, err := o.connect(o.AllNamespaces)
 	if err != nil {
 		return err
 	}
-	if !o.AllNamespaces {
-		p.namespace = cmp.Or(p.namespace, namespace)
-	}
-	config.Timeout = requestTimeout
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making the client: %w", err)
-	}
+	p.namespace = namespace
 	return p.addCluster(ctx, client)
 }
 

@@ -55,19 +55,9 @@ whether a controller runs or not. Deployments that are awake are left as they ar
 			if err := errors.Join(o.validate(), selectorErr); err != nil {
 				return usageError{err}
 			}
-			config, namespace, err := o.connection.restConfig()
+			client, namespace, err := o.connect(o.AllNamespaces)
 			if err != nil {
 				return err
-			}
-			switch {
-			case o.AllNamespaces:
-				namespace = metav1.NamespaceAll
-			case o.namespaces.Namespace != "":
-				namespace = o.namespaces.Namespace
-			}
-			client, err := kubernetes.NewForConfig(config)
-			if err != nil {
-				return fmt.Errorf("making the client: %w", err)
 			}
 			r := &releaser{client: client, clock: clock.RealClock{}, defaults: o.defaults, dryRun: o.DryRun, out: cmd.OutOrStdout()}
 			return r.run(cmd.Context(), namespace, o.namespaces.Excluded, selector)

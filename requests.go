@@ -36,8 +36,8 @@ func podRequests(spec *corev1.PodSpec) *corev1.ResourceRequirements {
 }
 
 // sharedRequests has one object for all Deployments that request the same: few sums
-// are many Deployments', and each takes as much memory as all else that is kept of
-// one. Like all that is in a cache, they are never written to.
+// are many Deployments', and each takes half as much memory as all else that is kept
+// of one. Like all that is in a cache, they are never written to.
 var sharedRequests = requestsCache{bySum: map[requestsSum]*corev1.ResourceRequirements{}}
 
 // maxSharedRequests bounds what an autoscaler of requests could make grow forever.

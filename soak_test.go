@@ -39,7 +39,7 @@ func TestSoak(t *testing.T) {
 	w.client.PrependReactor("create", "events", func(action k8stesting.Action) (bool, apiruntime.Object, error) {
 		return true, action.(k8stesting.CreateAction).GetObject(), nil // and forgotten
 	})
-	events := newEventDeliverer(w.client.CoreV1(), soakClock{clk}, func() bool { return w.queue.urgent() > 0 })
+	events := newEventDeliverer(w.client.CoreV1(), steadyClock{clk}, func() bool { return w.queue.urgent() > 0 })
 	w.Controller.events = events
 	events.Start(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
@@ -126,8 +126,3 @@ func measure(m *runtime.MemStats) (goroutines int) {
 }
 
 func megabytes(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
-
-// soakClock is a fake clock on which a pause does not move the time.
-type soakClock struct{ *clocktesting.FakeClock }
-
-func (soakClock) Sleep(d time.Duration) { time.Sleep(d) }
