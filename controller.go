@@ -12,7 +12,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -182,44 +181,6 @@ func changed(old, cur *appsv1.Deployment) bool {
 		(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) ||
 		!maps.Equal(old.Annotations, cur.Annotations) ||
 		!equality.Semantic.DeepEqual(asleepCondition(old), asleepCondition(cur))
-}
-
-// trim is the informers' transform: it makes an object anew with only what the
-// controller reads, so that the rest can be freed. It must be idempotent.
-func trim(obj any) (any, error) {
-	switch obj := obj.(type) {
-	case *appsv1.Deployment:
-		return trimDeployment(obj), nil
-	case *autoscalingv2.HorizontalPodAutoscaler:
-		return trimAutoscaler(obj), nil
-	}
-	return obj, nil // a tombstone: what is inside was trimmed before
-}
-
-func trimDeployment(d *appsv1.Deployment) *appsv1.Deployment {
-	out := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-		Name:            d.Name,
-		Namespace:       d.Namespace,
-		UID:             d.UID,
-		ResourceVersion: d.ResourceVersion,
-	}}
-	if !concerns(d) {
-		return out
-	}
-	out.DeletionTimestamp = d.DeletionTimestamp
-	out.Annotations = map[string]string{}
-	for _, name := range annotationNames {
-		if value, ok := d.Annotations[name]; ok {
-			out.Annotations[name] = value
-		}
-	}
-	out.Spec.Replicas = d.Spec.Replicas
-	out.Spec.Template.Spec.Resources = podRequests(&d.Spec.Template.Spec)
-	if c := asleepCondition(d); c != nil {
-		out.Status.Conditions = []appsv1.DeploymentCondition{*c}
-		out.Status.Conditions[0].Type = ConditionAsleep // one text for all, as of the annotations' names
-	}
-	return out
 }
 
 func (c *Controller) worker(ctx context.Context) {

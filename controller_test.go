@@ -688,29 +688,6 @@ func TestHandlers(t *testing.T) {
 	}
 }
 
-func TestTrim(t *testing.T) {
-	d := asleepSince(deployment(3))
-	d.Labels = map[string]string{"a": "b"}
-	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
-	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
-	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable})
-	once, err := trim(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := once.(*appsv1.Deployment)
-	if got.Labels != nil || got.ManagedFields != nil || len(got.Annotations) != 2 || len(got.Status.Conditions) != 1 || *got.Spec.Replicas != 3 || got.UID != d.UID {
-		t.Errorf("trimmed to %+v", got)
-	}
-	twice, err := trim(got)
-	if err != nil || !equalDeployments(got, twice.(*appsv1.Deployment)) {
-		t.Errorf("trimmed again to %+v, error %v", twice, err)
-	}
-	if same, err := trim(cache.DeletedFinalStateUnknown{Key: "k"}); err != nil || same.(cache.DeletedFinalStateUnknown).Key != "k" {
-		t.Errorf("a tombstone became %v, error %v", same, err)
-	}
-}
-
 // TestShutdown: the pass in flight is finished, the backlog is not begun.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

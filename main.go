@@ -331,6 +331,7 @@ func (o *connectionOptions) tuned(config *rest.Config) *rest.Config {
 	config.UserAgent = "schedule-night/" + moduleVersion()
 	config.ContentType = apiruntime.ContentTypeProtobuf
 	config.AcceptContentTypes = apiruntime.ContentTypeProtobuf + "," + apiruntime.ContentTypeJSON
+	config.DisableCompression = true // as Kubernetes' own controllers: packing a watch takes time of the API server's
 	config.QPS, config.Burst = o.QPS, o.Burst
 	return config
 }

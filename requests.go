@@ -1,8 +1,6 @@
 package main
 
 import (
-	"sync"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -32,37 +30,16 @@ func podRequests(spec *corev1.PodSpec) *corev1.ResourceRequirements {
 	if cpu.IsZero() && memory.IsZero() {
 		return nil
 	}
-	return sharedRequests.of(cpu, memory)
+	key := requestsSum{cpu.String(), memory.String()}
+	return sharedRequests.of(key, len(key.cpu)+len(key.memory), func() *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}}
+	})
 }
 
-// sharedRequests has one object for all Deployments that request the same: few sums
-// are many Deployments', and each takes half as much memory as all else that is kept
-// of one. Like all that is in a cache, they are never written to.
-var sharedRequests = requestsCache{bySum: map[requestsSum]*corev1.ResourceRequirements{}}
+// requestsSum is a sum in canonical form.
+type requestsSum struct{ cpu, memory string }
 
-// maxSharedRequests bounds what an autoscaler of requests could make grow forever.
-const maxSharedRequests = 4096
-
-type requestsSum struct{ cpu, memory string } // in canonical form
-
-type requestsCache struct {
-	mu    sync.Mutex
-	bySum map[requestsSum]*corev1.ResourceRequirements
-}
-
-func (c *requestsCache) of(cpu, memory resource.Quantity) *corev1.ResourceRequirements {
-	sum := requestsSum{cpu.String(), memory.String()}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r, ok := c.bySum[sum]; ok {
-		return r
-	}
-	r := &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory}}
-	if len(c.bySum) < maxSharedRequests {
-		c.bySum[sum] = r
-	}
-	return r
-}
+var sharedRequests = newShared[requestsSum, *corev1.ResourceRequirements]()
 
 // requests are what one Pod asks for as long as it runs.
 func requests(spec *corev1.PodSpec) (cores, gibibytes float64) {
