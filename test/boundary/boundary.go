@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,7 @@ type Options struct {
 	Workers         int    // of the controller, and writers of the ceiling
 	Idle            time.Duration
 	Rollouts        bool      // run the controller manager too, and roll out at the boundary
+	Profiles        string    // folder for CPU profiles of the API server; "": none
 	Log             io.Writer // for progress
 }
 
@@ -57,7 +59,13 @@ type Night struct {
 	First, P50, P99, Last time.Duration // from the boundary to the change, as a watch sees it
 	Scales, Conflicts     int           // accepted scale writes, and refused ones
 	Requests              map[string]int
+	// CPU is what each process took until the last change, as a share of all processors'
+	// time; in the order of processes.
+	CPU [len(processes)]float64
 }
+
+// processes are what runs at a boundary, but for the controller manager and the like.
+var processes = [4]string{cluster.APIServer, cluster.Etcd, "the controller", "this benchmark"}
 
 // Result is what Run measured.
 type Result struct {
@@ -85,9 +93,9 @@ func (r *Result) Ceiling() time.Duration {
 type bench struct {
 	Options
 	plane  *cluster.Cluster
+	client *kubernetes.Clientset // takes as little of the processors as the controller's own
 	log    func(format string, args ...any)
 	watch  *observer
-	config *rest.Config // without limits
 }
 
 // Run starts a control plane of its own and measures one night on it.
@@ -119,8 +127,17 @@ func start(ctx context.Context, o Options) (_ *bench, stop func(), err error) {
 		stop()
 		return nil, nil, err
 	}
+	config := rest.CopyConfig(plane.Config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf
+	config.DisableCompression = true
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("making a client: %w", err)
+	}
 	begun := time.Now()
-	return &bench{Options: o, plane: plane, config: plane.Config, log: func(format string, args ...any) {
+	return &bench{Options: o, plane: plane, client: client, log: func(format string, args ...any) {
 		fmt.Fprintf(o.Log, "%6.1fs  "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
 	}}, stop, nil
 }
@@ -132,14 +149,20 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	var err error
-	if b.watch, err = observe(ctx, b.plane.Client); err != nil {
+	if b.watch, err = observe(ctx, b.client); err != nil {
 		return nil, err
 	}
-	ceiling := func(replicas int32) error {
+	ceiling := func(replicas int32) error { // which must change the counts
+		b.profile(ctx, fmt.Sprint("ceiling-", len(r.Ceilings)+1), time.Now())
 		took, err := b.ceiling(ctx, replicas)
 		r.Ceilings = append(r.Ceilings, took)
 		b.log("ceiling: %d scale writes in %v", b.N, took.Round(time.Millisecond))
 		return err
+	}
+	// A first loop that does not count: while an API server fills its watch cache, its
+	// collector has less to do than ever after.
+	if _, err := b.ceiling(ctx, expected+1); err != nil {
+		return nil, err
 	}
 	if err := ceiling(expected); err != nil {
 		return nil, err
@@ -172,13 +195,25 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		if time.Now().After(boundary.at) {
 			return nil, fmt.Errorf("this machine is too slow: the %s boundary has passed already", boundary.name)
 		}
+		b.profile(ctx, boundary.name, boundary.at)
 		if b.Rollouts {
 			if err := b.rollout(ctx, boundary.at); err != nil {
 				return nil, err
 			}
 		}
+		if err := sleepUntil(ctx, boundary.at); err != nil {
+			return nil, err
+		}
+		before := b.cpu(p.PID)
+		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas }); err != nil {
+			return nil, fmt.Errorf("the counts of the %s boundary: %w", boundary.name, err)
+		}
+		processors := time.Since(boundary.at) * time.Duration(goruntime.NumCPU())
+		for i, after := range b.cpu(p.PID) {
+			boundary.night.CPU[i] = (after - before[i]).Seconds() / processors.Seconds()
+		}
 		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas && s.status == boundary.status }); err != nil {
-			return nil, fmt.Errorf("the %s boundary: %w", boundary.name, err)
+			return nil, fmt.Errorf("the conditions of the %s boundary: %w", boundary.name, err)
 		}
 		boundary.night.measure(b.watch.changes(boundary.replicas, boundary.at))
 		b.log("%s: first %v, last %v after the boundary", boundary.name, boundary.night.First.Round(time.Millisecond), boundary.night.Last.Round(time.Millisecond))
@@ -188,10 +223,8 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	}
 	quiet := time.Now()
 	b.log("idle for %v", b.Idle)
-	select {
-	case <-time.After(b.Idle):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := sleepUntil(ctx, quiet.Add(b.Idle)); err != nil {
+		return nil, err
 	}
 	idleEnd := time.Now()
 	r.PeakRSS, r.SteadyRSS, r.CPU = usage(p.PID)
@@ -267,7 +300,7 @@ func (b *bench) makeDeployments(ctx context.Context, window string) error {
 		_, err := b.plane.Client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
 			Spec: appsv1.DeploymentSpec{
-				Replicas: ptr.To[int32](expected + 1), // the first ceiling changes it
+				Replicas: ptr.To[int32](expected + 2), // the first loop changes it
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{app, sidecar}}},
 			},
@@ -282,18 +315,11 @@ func (b *bench) makeDeployments(ctx context.Context, window string) error {
 // ceiling is how long a bare loop takes for one scale write to each Deployment, with
 // as many writers as the controller has, the same kind of request, audit and watcher.
 func (b *bench) ceiling(ctx context.Context, replicas int32) (time.Duration, error) {
-	config := rest.CopyConfig(b.config)
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return 0, fmt.Errorf("making a client: %w", err)
-	}
 	begun := time.Now()
-	err = b.forEach(func(i int) error {
+	err := b.forEach(func(i int) error {
 		ns, name := place(i)
 		s := b.watch.get(ns + "/" + name)
-		_, err := client.AppsV1().Deployments(ns).UpdateScale(ctx, name, &autoscalingv1.Scale{
+		_, err := b.client.AppsV1().Deployments(ns).UpdateScale(ctx, name, &autoscalingv1.Scale{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: s.uid, ResourceVersion: s.version},
 			Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
 		}, metav1.UpdateOptions{FieldManager: "ceiling"})
@@ -305,12 +331,42 @@ func (b *bench) ceiling(ctx context.Context, replicas int32) (time.Duration, err
 	return time.Since(begun), err
 }
 
-// rollout changes the Pod template of every tenth Deployment around the boundary.
-func (b *bench) rollout(ctx context.Context, at time.Time) error {
+func sleepUntil(ctx context.Context, at time.Time) error {
 	select {
-	case <-time.After(time.Until(at) - time.Second):
+	case <-time.After(time.Until(at)):
+		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// profile has the API server profile itself from an instant on, for about as long as a
+// boundary takes.
+func (b *bench) profile(ctx context.Context, name string, from time.Time) {
+	if b.Profiles == "" {
+		return
+	}
+	go func() {
+		if sleepUntil(ctx, from) != nil {
+			return
+		}
+		path, seconds := filepath.Join(b.Profiles, name+".pprof"), max(3, b.N/700)
+		raw, err := b.client.CoreV1().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).Do(ctx).Raw()
+		if err == nil {
+			err = os.WriteFile(path, raw, 0o600)
+		}
+		if err != nil {
+			b.log("no profile of the API server: %v", err)
+			return
+		}
+		b.log("%s: %d s of the API server", path, seconds)
+	}()
+}
+
+// rollout changes the Pod template of every tenth Deployment around the boundary.
+func (b *bench) rollout(ctx context.Context, at time.Time) error {
+	if err := sleepUntil(ctx, at.Add(-time.Second)); err != nil {
+		return err
 	}
 	for i := 0; i < b.N; i += 10 {
 		ns, name := place(i)
@@ -503,14 +559,27 @@ func usage(pid int) (peak, steady int64, cpu time.Duration) {
 			steady = n << 10
 		}
 	}
+	return peak, steady, cpuTime(pid)
+}
+
+// cpuTime is what a running process has taken of the processors.
+func cpuTime(pid int) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return peak, steady, 0
+		return 0 // not on Linux
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	user, _ := strconv.Atoi(fields[11]) // utime and stime, in ticks of 10 ms
 	system, _ := strconv.Atoi(fields[12])
-	return peak, steady, time.Duration(user+system) * 10 * time.Millisecond
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// cpu is what each of the processes has taken.
+func (b *bench) cpu(controller int) (taken [len(processes)]time.Duration) {
+	for i, pid := range []int{b.plane.PID(cluster.APIServer), b.plane.PID(cluster.Etcd), controller, os.Getpid()} {
+		taken[i] = cpuTime(pid)
+	}
+	return taken
 }
 
 // audit counts the controller's requests, from the API server's own log.
@@ -567,6 +636,7 @@ func (r *Result) Table() string {
 	each("last / mean ceiling", func(n *Night) string { return fmt.Sprintf("%.2f", n.Last.Seconds()/r.Ceiling().Seconds()) })
 	each("accepted scale writes", func(n *Night) string { return strconv.Itoa(n.Scales) })
 	each("conflicts", func(n *Night) string { return strconv.Itoa(n.Conflicts) })
+	each("processors until the last change", (*Night).shares)
 	each("requests", func(n *Night) string { return counts(n.Requests) })
 	fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n")
 	both := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
@@ -577,6 +647,15 @@ func (r *Result) Table() string {
 	both("peak RSS, steady RSS", mb(r.PeakRSS)+", "+mb(r.SteadyRSS))
 	both("CPU", fmt.Sprintf("%.1f s", r.CPU.Seconds()))
 	return b.String()
+}
+
+// shares tells who had the processors until the last change.
+func (n *Night) shares() string {
+	var list []string
+	for i, name := range processes {
+		list = append(list, fmt.Sprintf("%s %.0f %%", name, n.CPU[i]*100))
+	}
+	return strings.Join(list, ", ")
 }
 
 func counts(m map[string]int) string {

@@ -140,6 +140,16 @@ func (c *Cluster) Stop() {
 // Path is where the program of the given name is.
 func (c *Cluster) Path(name string) string { return c.paths[name] }
 
+// PID is the process of a part, 0 if it was not started.
+func (c *Cluster) PID(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.parts[name]; p != nil {
+		return p.cmd.Process.Pid
+	}
+	return 0
+}
+
 // Apply applies manifests, a file or a folder, as an administrator.
 func (c *Cluster) Apply(ctx context.Context, path string) error {
 	out, err := exec.CommandContext(ctx, c.Path(Kubectl), "--kubeconfig", c.Kubeconfig, "apply", "-f", path).CombinedOutput()

@@ -23,6 +23,7 @@ func main() {
 	flag.IntVar(&o.Workers, "workers", 16, "the controller's --workers, and the writers of the ceiling")
 	flag.DurationVar(&o.Idle, "idle", 3*time.Minute, "how long to watch while nothing is due")
 	flag.BoolVar(&o.Rollouts, "rollouts", false, "run the controller manager too, with rollouts at the boundary")
+	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU profiles of the API server")
 	flag.Parse()
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	result, err := boundary.Run(ctx, o)
