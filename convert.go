@@ -388,7 +388,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 	}
 	fmt.Fprintf(errOut, "Deployments: %d carried over, %d in part, %d not, %d left out as before, %d without a schedule\n", whole, part, none, leftOut, without)
 	if others > 0 {
-		fmt.Fprintf(errOut, "SleepInfos: %d things that are not about Deployments' replicas\n", others)
+		fmt.Fprintf(errOut, "Not about Deployments' replicas, in SleepInfos: %d\n", others)
 	}
 	if n := part + none + others; n > 0 || len(c.errs) > 0 {
 		return fmt.Errorf("not carried over: %d; invalid documents: %d", n, len(c.errs))
