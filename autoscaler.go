@@ -26,6 +26,31 @@ type autoscaler struct {
 // kedaLabel is on each HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
 const kedaLabel = "scaledobject.keda.sh/name"
 
+func newAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
+	a := &autoscaler{name: hpa.Name, min: ptr.Deref(hpa.Spec.MinReplicas, 1)}
+	_, keda := hpa.Labels[kedaLabel]
+	a.toZero = a.min == 0 || keda
+	return a
+}
+
+// adjust fits a schedule to the autoscaler that targets its Deployment, nil for none: its
+// day is wake-only, and a night count above 0 is not below the autoscaler's minimum. It
+// returns what of the annotations does not go with that, "" for nothing.
+func (a *autoscaler) adjust(s *Schedule) (conflict string) {
+	if a == nil {
+		return ""
+	}
+	if n := s.NightReplicas; 0 < n && n < a.min {
+		s.NightReplicas = a.min
+		conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", AnnotationNightReplicas, n, a.name, a.min)
+	}
+	if s.Daytime == DaytimeEnforce {
+		conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", AnnotationDaytime, DaytimeEnforce, a.name, DaytimeWakeOnly)
+	}
+	s.Daytime = DaytimeWakeOnly
+	return conflict
+}
+
 // autoscalers finds the HorizontalPodAutoscaler of a Deployment, by an index over
 // the informer's cache. A nil *autoscalers finds none.
 type autoscalers struct {
@@ -80,10 +105,7 @@ func (a *autoscalers) of(key string) *autoscaler {
 	if err != nil || len(found) == 0 { // the index exists, so there is no error
 		return nil
 	}
-	hpa := &autoscaler{name: found[0].Name, min: ptr.Deref(found[0].Spec.MinReplicas, 1)}
-	_, keda := found[0].Labels[kedaLabel]
-	hpa.toZero = hpa.min == 0 || keda
-	return hpa
+	return newAutoscaler(found[0])
 }
 
 // handlers call changed with the key of each Deployment whose autoscaler comes, goes

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,17 +64,7 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 		return decision{}
 	}
 
-	conflict := ""
-	if hpa != nil {
-		if n := schedule.NightReplicas; 0 < n && n < hpa.min {
-			schedule.NightReplicas = hpa.min
-			conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", AnnotationNightReplicas, n, hpa.name, hpa.min)
-		}
-		if schedule.Daytime == DaytimeEnforce {
-			conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", AnnotationDaytime, DaytimeEnforce, hpa.name, DaytimeWakeOnly)
-		}
-		schedule.Daytime = DaytimeWakeOnly
-	}
+	conflict := hpa.adjust(&schedule)
 	out := decision{
 		replicas:  schedule.Replicas(state.Asleep),
 		asleep:    state.Asleep,

@@ -249,8 +249,9 @@ func (p *statusPage) rows(list []listed, now time.Time, bars bool) (rows []pageR
 		if complete = complete && time.Since(begun) < p.rowsTime; !complete {
 			to = now
 		}
-		row := pageRow{planRow: newPlanRow(item.Deployment, p.defaults, now, to), Overdue: item.overdue}
-		row.decision = decide(item.Deployment, p.defaults, p.autoscalers.of(keyOf(item.Deployment)), now)
+		hpa := p.autoscalers.of(keyOf(item.Deployment))
+		row := pageRow{planRow: newPlanRow(item.Deployment, p.defaults, hpa, now, to), Overdue: item.overdue}
+		row.decision = decide(item.Deployment, p.defaults, hpa, now)
 		if next := row.decision.next.UTC(); !next.IsZero() {
 			row.Next = &next
 		}

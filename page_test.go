@@ -18,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 )
@@ -691,5 +692,20 @@ func TestPageUnits(t *testing.T) {
 		if got := inUnits(d); got != want {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
+	}
+}
+
+// TestPageAutoscaler: the night's count is what the autoscaler makes of the annotation.
+func TestPageAutoscaler(t *testing.T) {
+	p := newTestPage(t, pageNow, placed("default", "web", deployment(3, "window=20:00-07:00", "night-replicas=1")))
+	var err error
+	if p.autoscalers, err = newAutoscalers(informers.NewSharedInformerFactory(p.client, 0).Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.autoscalers.informer.GetIndexer().Add(hpaFor("web", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(p, "/schedule.json").Body.String(); !strings.Contains(got, `"nightReplicas":2`) {
+		t.Error(got)
 	}
 }

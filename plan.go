@@ -22,6 +22,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,6 +36,9 @@ import (
 
 // maxPlanPeriod bounds --for: a bar of a month is the most that a terminal can show.
 const maxPlanPeriod = 31 * 24 * time.Hour
+
+// planPage is how many objects a request asks for.
+const planPage = 500
 
 // planOptions are the values of the plan command's flags.
 type planOptions struct {
@@ -60,7 +65,8 @@ func newPlanCommand() *cobra.Command {
 		Long: `Shows when Deployments will sleep and wake, without doing it.
 
 Reads the Deployments of the cluster or, with -f, of manifests: then without any
-cluster, so that it can check them in a pipeline. Nothing is written. Where the
+cluster, so that it can check them in a pipeline. Nothing is written. A night count
+below the minimum of a HorizontalPodAutoscaler found there is raised to it. Where the
 controller runs with other than the default flags, give the same ones here.
 
 The table has a row and a bar for each Deployment that opted in; those that did
@@ -102,6 +108,7 @@ func (o *planOptions) addPlanFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.For, "for", 24*time.Hour, "how far the plan goes, at most 744h (31 days)")
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "look at all namespaces, whatever --namespace says")
 	fs.StringVarP(&o.Selector, "selector", "l", "", "only Deployments with these `LABELS`, e.g. app=web,tier!=db")
+	fs.BoolVar(&o.HPAAware, "hpa-aware", true, "look at HorizontalPodAutoscalers, too")
 	fs.StringVarP(&o.Output, "output", "o", "", "`json`, instead of a table")
 }
 
@@ -133,6 +140,9 @@ func (o *planOptions) planner(now time.Time) (*planner, error) {
 		to:        from.Add(o.For),
 		rows:      []planRow{},
 	}
+	if o.HPAAware {
+		p.autoscalers = map[string]*autoscaler{}
+	}
 	if o.AllNamespaces {
 		p.namespace = metav1.NamespaceAll
 	}
@@ -161,8 +171,19 @@ type planner struct {
 	selector  labels.Selector
 	from, to  time.Time
 
-	rows []planRow
-	errs []error // schedules and documents that are invalid, with where they are
+	found       []foundDeployment
+	autoscalers map[string]*autoscaler // by the key of the Deployment that they target; nil: not looked at
+
+	rows  []planRow
+	errs  []error  // schedules and documents that are invalid, with where they are
+	notes []string // for stderr, too, but nothing wrong
+}
+
+// foundDeployment waits, trimmed, for all autoscalers to be known. Where says what its
+// error is to start with.
+type foundDeployment struct {
+	*appsv1.Deployment
+	where string
 }
 
 // States of a planRow.
@@ -201,21 +222,41 @@ type planTransition struct {
 // savings are hours of what does not run.
 type savings struct{ replicas, cores, gibibytes float64 }
 
-// add plans for a Deployment, if it is one that was asked for. Where says what its
-// error is to start with.
+// add takes a Deployment in, if it is one that was asked for.
 func (p *planner) add(d *appsv1.Deployment, where string) {
 	d.Namespace = cmp.Or(d.Namespace, metav1.NamespaceDefault)
 	if p.namespace != "" && p.namespace != d.Namespace || slices.Contains(p.excluded, d.Namespace) || !p.selector.Matches(labels.Set(d.Labels)) {
 		return
 	}
-	row := newPlanRow(d, p.defaults, p.from, p.to)
-	p.rows = append(p.rows, row)
-	if row.Error != "" {
-		p.errs = append(p.errs, fmt.Errorf("%s%s/%s: %s", where, d.Namespace, d.Name, row.Error))
+	trimmed := trimDeployment(d)
+	trimmed.Spec.Replicas = d.Spec.Replicas // of those that did not opt in, too
+	p.found = append(p.found, foundDeployment{trimmed, where})
+}
+
+// addAutoscaler takes in what an autoscaler means for the Deployment it targets.
+func (p *planner) addAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	if p.autoscalers == nil {
+		return
+	}
+	hpa.Namespace = cmp.Or(hpa.Namespace, metav1.NamespaceDefault)
+	for _, key := range targetKeys(hpa) {
+		p.autoscalers[key] = newAutoscaler(hpa)
 	}
 }
 
-func newPlanRow(d *appsv1.Deployment, defaults Schedule, from, to time.Time) planRow {
+// plan works out what will happen to all that was found.
+func (p *planner) plan() {
+	for _, d := range p.found {
+		row := newPlanRow(d.Deployment, p.defaults, p.autoscalers[keyOf(d.Deployment)], p.from, p.to)
+		p.rows = append(p.rows, row)
+		if row.Error != "" {
+			p.errs = append(p.errs, fmt.Errorf("%s%s/%s: %s", d.where, d.Namespace, d.Name, row.Error))
+		}
+	}
+	p.found = nil
+}
+
+func newPlanRow(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, from, to time.Time) planRow {
 	row := planRow{Namespace: d.Namespace, Name: d.Name, State: planUnmanaged, Replicas: ptr.Deref(d.Spec.Replicas, 1), Transitions: []planTransition{}}
 	schedule, err := scheduleOf(d, defaults)
 	switch {
@@ -227,6 +268,7 @@ func newPlanRow(d *appsv1.Deployment, defaults Schedule, from, to time.Time) pla
 	case !schedule.On:
 		return row
 	}
+	hpa.adjust(&schedule)
 	state, err := schedule.At(from)
 	if err != nil {
 		row.Error = err.Error()
@@ -282,7 +324,17 @@ func stretches(s *Schedule, from, to time.Time) []stretch {
 // reader adds the Deployments that it reads.
 func (p *planner) reader() *manifestReader {
 	report := func(err error) { p.errs = append(p.errs, err) }
+	addAutoscaler := func(document []byte, where string) {
+		var hpa autoscalingv2.HorizontalPodAutoscaler // what is read of it is the same in v1
+		if err := unmarshalObject(document, &hpa, where); err != nil {
+			report(err)
+			return
+		}
+		p.addAutoscaler(&hpa)
+	}
 	return &manifestReader{report: report, kinds: map[string]func([]byte, string){
+		"autoscaling/v1 HorizontalPodAutoscaler": addAutoscaler,
+		"autoscaling/v2 HorizontalPodAutoscaler": addAutoscaler,
 		"apps/v1 Deployment": func(document []byte, where string) {
 			var d appsv1.Deployment
 			if err := unmarshalObject(document, &d, where); err != nil {
@@ -294,10 +346,25 @@ func (p *planner) reader() *manifestReader {
 	}}
 }
 
-// addCluster adds Deployments of a cluster, page by page.
+// addCluster adds Deployments of a cluster and their autoscalers, page by page.
 func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) error {
-	options := metav1.ListOptions{LabelSelector: p.selector.String(), Limit: 500}
-	for {
+	for options := (metav1.ListOptions{Limit: planPage}); p.autoscalers != nil; {
+		page, err := client.AutoscalingV2().HorizontalPodAutoscalers(p.namespace).List(ctx, options)
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			p.notes = append(p.notes, fmt.Sprintf("without HorizontalPodAutoscalers, which may raise a count: %v", err))
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
+		}
+		for i := range page.Items {
+			p.addAutoscaler(&page.Items[i])
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			break
+		}
+	}
+	for options := (metav1.ListOptions{LabelSelector: p.selector.String(), Limit: planPage}); ; {
 		page, err := client.AppsV1().Deployments(p.namespace).List(ctx, options)
 		if err != nil {
 			return fmt.Errorf("listing Deployments: %w", err)
@@ -434,6 +501,7 @@ func unmarshalObject(document []byte, object any, where string) error {
 
 // print writes the plan, and what is invalid in it.
 func (p *planner) print(format string, out, errOut io.Writer) error {
+	p.plan()
 	slices.SortStableFunc(p.rows, func(a, b planRow) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -448,6 +516,9 @@ func (p *planner) print(format string, out, errOut io.Writer) error {
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("printing the plan: %w", err)
+	}
+	for _, note := range p.notes {
+		fmt.Fprintln(errOut, printable(note))
 	}
 	for _, err := range p.errs {
 		fmt.Fprintln(errOut, printable(err.Error()))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -311,9 +313,11 @@ func planOf(t *testing.T, from string, period time.Duration, deployments ...*app
 	t.Helper()
 	p := &planner{defaults: testDefaults(t), selector: labels.Everything(), from: mustTime(t, from)}
 	p.to = p.from.Add(period)
+	p.autoscalers = map[string]*autoscaler{}
 	for _, d := range deployments {
 		p.add(d, "")
 	}
+	p.plan()
 	return p
 }
 
@@ -522,7 +526,7 @@ func TestPlanNamespaces(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Method+" "+r.URL.Path)
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`)
+		fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","items":[]}`)
 	}))
 	defer server.Close()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -538,8 +542,9 @@ func TestPlanNamespaces(t *testing.T) {
 	} {
 		asked = nil
 		stdout, stderr, exit := runPlan(t, "", strings.Fields("--kubeconfig "+kubeconfig+" "+tc.args)...)
-		if want := "GET /apis/apps/v1" + tc.path + "/deployments"; len(asked) != 1 || asked[0] != want || exit != 0 {
-			t.Errorf("%q: exit %d, asked for %q, want %s; %s", tc.args, exit, asked, want, stderr)
+		want := []string{"GET /apis/autoscaling/v2" + tc.path + "/horizontalpodautoscalers", "GET /apis/apps/v1" + tc.path + "/deployments"}
+		if !slices.Equal(asked, want) || exit != 0 {
+			t.Errorf("%q: exit %d, asked for %q, want %q; %s", tc.args, exit, asked, want, stderr)
 		}
 		if !strings.HasPrefix(stdout, "No managed Deployments"+tc.says+"\n") {
 			t.Errorf("%q: %s", tc.args, stdout)
@@ -590,5 +595,68 @@ func TestPlanCluster(t *testing.T) {
 	})
 	if err := p.addCluster(t.Context(), client); !apierrors.IsForbidden(err) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestPlanAutoscaler: a night count is not below the minimum of an autoscaler, wherever
+// among the documents that stands.
+func TestPlanAutoscaler(t *testing.T) {
+	web := manifest("shop/web", "on=true", "expected=5", "night-replicas=1")
+	const hpa = `
+---
+apiVersion: %s
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: %s}
+spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: %s, name: web}}
+`
+	for _, tc := range []struct {
+		version, namespace, kind, flag string
+		want                           int32
+	}{
+		{"autoscaling/v2", "shop", "Deployment", "--hpa-aware", 2},
+		{"autoscaling/v1", "shop", "Deployment", "--hpa-aware", 2},
+		{"autoscaling/v2", "shop", "StatefulSet", "--hpa-aware", 1},
+		{"autoscaling/v2", "other", "Deployment", "--hpa-aware", 1},
+		{"autoscaling/v2", "shop", "Deployment", "--hpa-aware=false", 1},
+	} {
+		stdout, stderr, exit := runPlan(t, web+fmt.Sprintf(hpa, tc.version, tc.namespace, tc.kind),
+			"-f", "-", "-o", "json", "--from", "2026-11-27T12:00:00Z", "--for", "12h", tc.flag)
+		var rows []planRow
+		if err := json.Unmarshal([]byte(stdout), &rows); err != nil || exit != 0 || stderr != "" || len(rows) != 1 || len(rows[0].Transitions) != 1 {
+			t.Fatalf("%+v: %v, exit status %d, stderr %s\n%s", tc, err, exit, stderr, stdout)
+		}
+		if rows[0].NightReplicas != tc.want || rows[0].Transitions[0].Replicas != tc.want {
+			t.Errorf("%+v: %+v", tc, rows[0])
+		}
+	}
+}
+
+// TestPlanClusterAutoscalers: those of the cluster count as well, and it goes without
+// where they must not be read.
+func TestPlanClusterAutoscalers(t *testing.T) {
+	hpa := &autoscalingv2.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "scaler"},
+		Spec:       autoscalingv2.HorizontalPodAutoscalerSpec{MinReplicas: ptr.To[int32](2), ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{Kind: "Deployment", Name: "web"}},
+	}
+	client := fake.NewClientset(deployment(3, "night-replicas=1"), hpa)
+	night := func() (int32, string) {
+		p := planOf(t, "2026-11-26T12:00:00Z", 24*time.Hour)
+		if err := p.addCluster(t.Context(), client); err != nil {
+			t.Fatal(err)
+		}
+		var out, errOut bytes.Buffer
+		if err := p.print("json", &out, &errOut); err != nil {
+			t.Fatal(err)
+		}
+		return p.rows[0].NightReplicas, errOut.String()
+	}
+	if n, note := night(); n != 2 || note != "" {
+		t.Errorf("%d replicas in the night, stderr %q", n, note)
+	}
+	client.PrependReactor("list", "horizontalpodautoscalers", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(autoscalingv2.Resource("horizontalpodautoscalers"), "", nil)
+	})
+	if n, note := night(); n != 1 || !strings.Contains(note, "forbidden") {
+		t.Errorf("%d replicas in the night, stderr %q", n, note)
 	}
 }

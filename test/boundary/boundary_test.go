@@ -33,6 +33,10 @@ func TestBoundary(t *testing.T) {
 	if r.Events != 2*r.N {
 		t.Errorf("%d events arrived, want %d", r.Events, 2*r.N)
 	}
+	const memory = 48 << 20 // bytes; docs/benchmarks.md has what it really takes
+	if r.PeakRSS == 0 || r.PeakRSS > memory {
+		t.Errorf("peak RSS %d bytes, want at most %d", r.PeakRSS, memory)
+	}
 	if r.WrongAfter != 0 || r.Conditions != r.N {
 		t.Errorf("%d wrong counts and %d right conditions at the end", r.WrongAfter, r.Conditions)
 	}
