@@ -59,19 +59,31 @@ type Night struct {
 	First, P50, P99, Last time.Duration // from the boundary to the change, as a watch sees it
 	Scales, Conflicts     int           // accepted scale writes, and refused ones
 	Requests              map[string]int
-	// CPU is what each process took until the last change, as a share of all processors'
-	// time; in the order of processes.
-	CPU [len(processes)]float64
+	CPU                   shares // until the last change
 }
 
 // processes are what runs at a boundary, but for the controller manager and the like.
-var processes = [4]string{cluster.APIServer, cluster.Etcd, "the controller", "this benchmark"}
+var processes = [...]string{cluster.APIServer, cluster.Etcd, "the controller", "this benchmark"}
+
+// shares are what each of the processes took of all processors' time.
+type shares [len(processes)]float64
+
+func (s shares) String() string {
+	var list []string
+	for i, name := range processes {
+		if s[i] > 0 {
+			list = append(list, fmt.Sprintf("%s %.0f %%", name, s[i]*100))
+		}
+	}
+	return strings.Join(list, ", ")
+}
 
 // Result is what Run measured.
 type Result struct {
 	Options
 	Ceilings               []time.Duration // of N scale writes by a bare loop, before and after
-	Synced                 time.Duration   // from the start of the process
+	CeilingCPU             []shares
+	Synced                 time.Duration // from the start of the process
 	Sleep, Wake            Night
 	IdleRequests           map[string]int // while nothing was due
 	Events                 int            // that arrived, of 2 N
@@ -154,8 +166,10 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	}
 	ceiling := func(replicas int32) error { // which must change the counts
 		b.profile(ctx, fmt.Sprint("ceiling-", len(r.Ceilings)+1), time.Now())
+		measured := b.shares(0)
 		took, err := b.ceiling(ctx, replicas)
 		r.Ceilings = append(r.Ceilings, took)
+		r.CeilingCPU = append(r.CeilingCPU, measured())
 		b.log("ceiling: %d scale writes in %v", b.N, took.Round(time.Millisecond))
 		return err
 	}
@@ -204,14 +218,11 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		if err := sleepUntil(ctx, boundary.at); err != nil {
 			return nil, err
 		}
-		before := b.cpu(p.PID)
+		measured := b.shares(p.PID)
 		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas }); err != nil {
 			return nil, fmt.Errorf("the counts of the %s boundary: %w", boundary.name, err)
 		}
-		processors := time.Since(boundary.at) * time.Duration(goruntime.NumCPU())
-		for i, after := range b.cpu(p.PID) {
-			boundary.night.CPU[i] = (after - before[i]).Seconds() / processors.Seconds()
-		}
+		boundary.night.CPU = measured()
 		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas && s.status == boundary.status }); err != nil {
 			return nil, fmt.Errorf("the conditions of the %s boundary: %w", boundary.name, err)
 		}
@@ -574,12 +585,23 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// cpu is what each of the processes has taken.
-func (b *bench) cpu(controller int) (taken [len(processes)]time.Duration) {
-	for i, pid := range []int{b.plane.PID(cluster.APIServer), b.plane.PID(cluster.Etcd), controller, os.Getpid()} {
-		taken[i] = cpuTime(pid)
+// shares measures what the processes take from now until the returned function is called.
+// The controller's is 0 if it does not run.
+func (b *bench) shares(controller int) func() shares {
+	taken := func() (list [len(processes)]time.Duration) {
+		for i, pid := range []int{b.plane.PID(cluster.APIServer), b.plane.PID(cluster.Etcd), controller, os.Getpid()} {
+			list[i] = cpuTime(pid)
+		}
+		return list
 	}
-	return taken
+	begun, before := time.Now(), taken()
+	return func() (s shares) {
+		processors := time.Since(begun).Seconds() * float64(goruntime.NumCPU())
+		for i, after := range taken() {
+			s[i] = (after - before[i]).Seconds() / processors
+		}
+		return s
+	}
 }
 
 // audit counts the controller's requests, from the API server's own log.
@@ -629,6 +651,7 @@ func (r *Result) Table() string {
 	row("", "to sleep", "to wake")
 	row("---", "---", "---")
 	row("ceiling: bare loop of N scale writes, before and after", ms(r.Ceilings[0]), ms(r.Ceilings[len(r.Ceilings)-1]))
+	row("processors in that loop", r.CeilingCPU[0].String(), r.CeilingCPU[len(r.CeilingCPU)-1].String())
 	each("first change after the boundary", func(n *Night) string { return ms(n.First) })
 	each("p50", func(n *Night) string { return ms(n.P50) })
 	each("p99", func(n *Night) string { return ms(n.P99) })
@@ -636,7 +659,7 @@ func (r *Result) Table() string {
 	each("last / mean ceiling", func(n *Night) string { return fmt.Sprintf("%.2f", n.Last.Seconds()/r.Ceiling().Seconds()) })
 	each("accepted scale writes", func(n *Night) string { return strconv.Itoa(n.Scales) })
 	each("conflicts", func(n *Night) string { return strconv.Itoa(n.Conflicts) })
-	each("processors until the last change", (*Night).shares)
+	each("processors until the last change", func(n *Night) string { return n.CPU.String() })
 	each("requests", func(n *Night) string { return counts(n.Requests) })
 	fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n")
 	both := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
@@ -647,15 +670,6 @@ func (r *Result) Table() string {
 	both("peak RSS, steady RSS", mb(r.PeakRSS)+", "+mb(r.SteadyRSS))
 	both("CPU", fmt.Sprintf("%.1f s", r.CPU.Seconds()))
 	return b.String()
-}
-
-// shares tells who had the processors until the last change.
-func (n *Night) shares() string {
-	var list []string
-	for i, name := range processes {
-		list = append(list, fmt.Sprintf("%s %.0f %%", name, n.CPU[i]*100))
-	}
-	return strings.Join(list, ", ")
 }
 
 func counts(m map[string]int) string {
