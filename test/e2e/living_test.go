@@ -455,16 +455,18 @@ func testIdle(t *testing.T, ns string) {
 	}
 }
 
-// testPlan: the plan of a cluster, and of the same manifests without one.
+// testPlan: the plan of a cluster, and of the same manifests without one. The night is long
+// past, so that the controller never goes along; its count is what an autoscaler makes of it.
 func testPlan(t *testing.T, ns string) {
-	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=2026-12-01 21:00-24:00, 2026-12-02 00:00-07:00", "timezone=Europe/Berlin")
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "night-replicas=1", "window=2020-12-01 21:00-24:00, 2020-12-02 00:00-07:00", "timezone=Europe/Berlin")
+	kubectl(t, "autoscale", "deployment", "web", "-n", ns, "--min=2", "--max=9")
 	makeDeployment(t, ns, "unmanaged", 1)
-	from := []string{"--from=2026-12-01T12:00:00Z", "-o", "json"}
+	from := []string{"--from=2020-12-01T12:00:00Z", "-o", "json"}
 	want := []map[string]any{
 		{"namespace": ns, "name": "unmanaged", "timezone": "", "state": "unmanaged", "replicas": 1.0, "expected": 0.0, "nightReplicas": 0.0, "error": "", "transitions": []any{}},
-		{"namespace": ns, "name": "web", "timezone": "Europe/Berlin", "state": "awake", "replicas": 2.0, "expected": 2.0, "nightReplicas": 0.0, "error": "", "transitions": []any{
-			map[string]any{"at": "2026-12-01T20:00:00Z", "to": "asleep", "replicas": 0.0},
-			map[string]any{"at": "2026-12-02T06:00:00Z", "to": "awake", "replicas": 2.0},
+		{"namespace": ns, "name": "web", "timezone": "Europe/Berlin", "state": "awake", "replicas": 2.0, "expected": 2.0, "nightReplicas": 2.0, "error": "", "transitions": []any{
+			map[string]any{"at": "2020-12-01T20:00:00Z", "to": "asleep", "replicas": 2.0},
+			map[string]any{"at": "2020-12-02T06:00:00Z", "to": "awake", "replicas": 2.0},
 		}},
 	}
 	check := func(what, out string) {
@@ -475,7 +477,7 @@ func testPlan(t *testing.T, ns string) {
 	}
 	check("the cluster", runProgram(t, 0, append([]string{"plan", "-n", ns}, from...)...))
 	manifests := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(manifests, []byte(kubectl(t, "get", "deployments", "-n", ns, "-o", "yaml")), 0o600); err != nil {
+	if err := os.WriteFile(manifests, []byte(kubectl(t, "get", "deployments,horizontalpodautoscalers", "-n", ns, "-o", "yaml")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	check("its manifests", runProgram(t, 0, append([]string{"plan", "-f", manifests}, from...)...))
