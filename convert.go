@@ -251,19 +251,8 @@ func (c *converter) addCluster(ctx context.Context, client kubernetes.Interface)
 	if err := c.addSleepInfos(ctx, client); err != nil {
 		return err
 	}
-	options := metav1.ListOptions{LabelSelector: c.selector.String(), Limit: 500}
-	for {
-		page, err := client.AppsV1().Deployments(c.namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing Deployments: %w", err)
-		}
-		for i := range page.Items {
-			c.addDeployment(&page.Items[i], "")
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	options := metav1.ListOptions{LabelSelector: c.selector.String()}
+	return eachListed(ctx, "Deployments", client.AppsV1().Deployments(c.namespace).List, options, func(d *appsv1.Deployment) { c.addDeployment(d, "") })
 }
 
 func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interface) error {
@@ -278,19 +267,7 @@ func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interfa
 		c.namespaces[ns.Name] = ns.Annotations
 		return nil
 	}
-	options := metav1.ListOptions{Limit: 500}
-	for {
-		page, err := client.CoreV1().Namespaces().List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing Namespaces: %w", err)
-		}
-		for _, ns := range page.Items {
-			c.namespaces[ns.Name] = ns.Annotations
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
-	}
+	return eachListed(ctx, "Namespaces", client.CoreV1().Namespaces().List, metav1.ListOptions{}, func(ns *corev1.Namespace) { c.namespaces[ns.Name] = ns.Annotations })
 }
 
 // addSleepInfos adds those of a cluster that has kube-green, with a request by hand:

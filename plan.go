@@ -30,15 +30,13 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/utils/ptr"
 )
 
 // maxPlanPeriod bounds --for: a bar of a month is the most that a terminal can show.
 const maxPlanPeriod = 31 * 24 * time.Hour
-
-// planPage is how many objects a request asks for.
-const planPage = 500
 
 // planOptions are the values of the plan command's flags.
 type planOptions struct {
@@ -346,36 +344,33 @@ func (p *planner) reader() *manifestReader {
 	}}
 }
 
-// addCluster adds Deployments of a cluster and their autoscalers, page by page.
+// addCluster adds Deployments of a cluster and their autoscalers.
 func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) error {
-	for options := (metav1.ListOptions{Limit: planPage}); p.autoscalers != nil; {
-		page, err := client.AutoscalingV2().HorizontalPodAutoscalers(p.namespace).List(ctx, options)
+	if p.autoscalers != nil {
+		err := eachListed(ctx, "HorizontalPodAutoscalers", client.AutoscalingV2().HorizontalPodAutoscalers(p.namespace).List, metav1.ListOptions{}, p.addAutoscaler)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 			p.notes = append(p.notes, fmt.Sprintf("without HorizontalPodAutoscalers, which may raise a count: %v", err))
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
-		}
-		for i := range page.Items {
-			p.addAutoscaler(&page.Items[i])
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			break
+		} else if err != nil {
+			return err
 		}
 	}
-	for options := (metav1.ListOptions{LabelSelector: p.selector.String(), Limit: planPage}); ; {
-		page, err := client.AppsV1().Deployments(p.namespace).List(ctx, options)
-		if err != nil {
-			return fmt.Errorf("listing Deployments: %w", err)
-		}
-		for i := range page.Items {
-			p.add(&page.Items[i], "")
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return nil
-		}
+	options := metav1.ListOptions{LabelSelector: p.selector.String()}
+	return eachListed(ctx, "Deployments", client.AppsV1().Deployments(p.namespace).List, options, func(d *appsv1.Deployment) { p.add(d, "") })
+}
+
+// eachListed lists page by page, and calls f with each item. What says what is listed.
+func eachListed[L, T runtime.Object](ctx context.Context, what string, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions, f func(T)) error {
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return list(ctx, options)
+	})
+	err := pages.EachListItem(ctx, options, func(item runtime.Object) error {
+		f(item.(T))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", what, err)
 	}
+	return nil
 }
 
 // manifestReader reads manifests and hands out the objects of the kinds that are
