@@ -364,6 +364,9 @@ func (b *bench) profile(ctx context.Context, name string, from time.Time) {
 		path, seconds := filepath.Join(b.Profiles, name+".pprof"), max(3, b.N/700)
 		raw, err := b.client.CoreV1().RESTClient().Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(seconds)).Do(ctx).Raw()
 		if err == nil {
+			err = os.MkdirAll(b.Profiles, 0o700)
+		}
+		if err == nil {
 			err = os.WriteFile(path, raw, 0o600)
 		}
 		if err != nil {
