@@ -274,7 +274,9 @@ func (c *controller) eventually(what string, ok func() bool) {
 	}
 }
 
-// makeNamespace makes a namespace for the test, and deletes it in the end.
+// makeNamespace makes a namespace for the test, and deletes it in the end. Its
+// Deployments are gone when the test is: the namespace itself takes its time, in which
+// the controller of the next test would still count them.
 func makeNamespace(t *testing.T) string {
 	t.Helper()
 	ns, err := plane.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
@@ -282,7 +284,11 @@ func makeNamespace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := plane.Client.CoreV1().Namespaces().Delete(context.Background(), ns.Name, metav1.DeleteOptions{}); err != nil {
+		ctx := context.Background()
+		if err := plane.Client.AppsV1().Deployments(ns.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+		if err := plane.Client.CoreV1().Namespaces().Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
