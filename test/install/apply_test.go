@@ -35,17 +35,25 @@ func live(t *testing.T, args ...string) unstructured.Unstructured {
 	return u
 }
 
-// left are the objects of the program that the API server has, but Namespaces.
+// left are the objects of the program that the API server has, but Namespaces. It asks
+// for those of addMonitoring as well.
 func left(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, "get", "-A", "-o", "name", "-l", "app.kubernetes.io/name=schedule-night",
 		"serviceaccounts,services,deployments,roles,rolebindings,clusterroles,clusterrolebindings,networkpolicies,poddisruptionbudgets,validatingadmissionpolicies,validatingadmissionpolicybindings,servicemonitors,prometheusrules")
 }
 
-// TestApply installs in each way, changes over from one to another, and uninstalls.
-func TestApply(t *testing.T) {
+// addMonitoring has the API server know ServiceMonitors and PrometheusRules, from
+// now on.
+func addMonitoring(t *testing.T) {
+	t.Helper()
 	kubectl(t, "apply", "-f", "testdata/monitoring-crds.yaml")
 	kubectl(t, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+}
+
+// TestApply installs in each way, changes over from one to another, and uninstalls.
+func TestApply(t *testing.T) {
+	addMonitoring(t)
 
 	kubectl(t, "apply", "--validate=strict", "-f", deploy)
 	kubectl(t, "diff", "-k", deploy) // fails where there is a difference
@@ -181,6 +189,7 @@ spec:
 // installs the overlay without any right of the cluster, and it works.
 func TestTenantOverlay(t *testing.T) {
 	const overlay = "../../examples/kustomize/tenant"
+	addMonitoring(t)
 	kubectl(t, "create", "namespace", "shop")
 	kubectl(t, "wait", "clusterrole", "admin", "--for=jsonpath={.rules[0]}", "--timeout=60s")
 	kubectl(t, "create", "rolebinding", "-n", "shop", "tenant", "--clusterrole=admin", "--user=tenant")
