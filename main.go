@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -394,7 +393,13 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	logger.Info("Starting schedule-night", "version", moduleVersion(), "server", config.Host, "user", user,
 		"window", o.defaults.Window.String(), "timezone", o.timezone, "nightReplicas", o.night)
 
-	tuneGC(minGCPercent) // for the first list
+	if os.Getenv("GOGC") == "" {
+		// Most of the heap is the cache, which stays. Collecting four times as often as
+		// usual costs processor time at a boundary, hardly any between, and leaves less
+		// garbage to hold.
+		debug.SetGCPercent(25)
+	}
+
 	leadership := newLeadership(o.election)
 	writerConfig := rest.CopyConfig(config)
 	writerConfig.Timeout = requestTimeout
@@ -477,30 +482,12 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		return fmt.Errorf("syncing the caches: %w", err)
 	}
 	logger.Info("Caches synced")
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	tuneGC(max(minGCPercent, int(100*gcHeadroom/m.HeapAlloc)))
 
 	err = leadership.run(ctx, stop, leases, work{controller, events}, shutdownPatience)
 	if err == nil {
 		logger.Info("Stopped")
 	}
 	return err
-}
-
-// Most of the heap is the cache, which stays. To let it grow by less than the usual 100 %
-// between two collections costs processor time at a boundary, hardly any between, and
-// leaves less garbage to hold. A small heap holds little anyway.
-const (
-	minGCPercent = 25
-	gcHeadroom   = 5 << 20 // bytes
-)
-
-// tuneGC sets GOGC, unless the user has.
-func tuneGC(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
 }
 
 // work is what a leader does: the controller's passes, then the delivery of the events

@@ -33,7 +33,7 @@ func TestBoundary(t *testing.T) {
 	if r.Events != 2*r.N {
 		t.Errorf("%d events arrived, want %d", r.Events, 2*r.N)
 	}
-	const memory = 56 << 20 // bytes, with room for chance; docs/benchmarks.md has what it takes
+	const memory = 48 << 20 // bytes; docs/benchmarks.md has what it really takes
 	if r.PeakRSS == 0 || r.PeakRSS > memory {
 		t.Errorf("peak RSS %d bytes, want at most %d", r.PeakRSS, memory)
 	}
