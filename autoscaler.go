@@ -75,8 +75,6 @@ func newAutoscalers(hpas autoscalinginformers.TypedHorizontalPodAutoscalerInform
 // mayReadAutoscalers asks the API server whether we may. If not, that is said once, and
 // the controller does without: an informer would never sync.
 func mayReadAutoscalers(ctx context.Context, client kubernetes.Interface, namespace string) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	_, err := client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		klog.FromContext(ctx).Info("Not allowed to read HorizontalPodAutoscalers, going on as with --hpa-aware=false", "err", err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,13 +13,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	"k8s.io/client-go/kubernetes"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -43,7 +41,6 @@ const (
 type Controller struct {
 	client   kubernetes.Interface
 	informer appsinformers.DeploymentIndexInformer
-	lister   appslisters.DeploymentLister
 	events   EventRecorder
 	clock    clock.WithTicker
 	defaults Schedule
@@ -64,7 +61,6 @@ func NewController(client kubernetes.Interface, deployments appsinformers.TypedD
 	return &Controller{
 		client:   client,
 		informer: deployments.TypedInformer(),
-		lister:   deployments.Lister(),
 		clock:    clk,
 		defaults: defaults,
 		queue:    newKeyQueue(clk),
@@ -157,30 +153,6 @@ func (c *Controller) autoscalerChanged(key string) {
 	if obj, ok, err := c.informer.GetIndexer().GetByKey(key); err == nil && ok && concerns(obj.(*appsv1.Deployment)) {
 		c.queue.Add(key)
 	}
-}
-
-// keyOf is the key that client-go's own functions give a Deployment.
-func keyOf(d *appsv1.Deployment) string {
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(d)
-	utilruntime.Must(err) // only something that is no API object has none
-	return key
-}
-
-// concerns tells whether a Deployment has opted in, rightly or not, or has opted
-// out while our record says that it sleeps.
-func concerns(d *appsv1.Deployment) bool {
-	_, on := d.Annotations[AnnotationOn]
-	return on || isAsleep(d)
-}
-
-// changed tells whether two versions of a trimmed Deployment differ in what decide
-// reads: most updates are the Deployment controller counting Pods.
-func changed(old, cur *appsv1.Deployment) bool {
-	return ptr.Deref(old.Spec.Replicas, 1) != ptr.Deref(cur.Spec.Replicas, 1) ||
-		old.UID != cur.UID ||
-		(old.DeletionTimestamp == nil) != (cur.DeletionTimestamp == nil) ||
-		!maps.Equal(old.Annotations, cur.Annotations) ||
-		!equality.Semantic.DeepEqual(asleepCondition(old), asleepCondition(cur))
 }
 
 func (c *Controller) worker(ctx context.Context) {
@@ -335,8 +307,8 @@ func (c *Controller) scale(ctx context.Context, d *appsv1.Deployment, out *decis
 	if err != nil {
 		return fmt.Errorf("scaling: %w", err)
 	}
-	c.metrics.observeScale(d, out, c.clock.Now())
 	old := ptr.Deref(d.Spec.Replicas, 1)
+	c.metrics.observeScale(old, out.replicas, asleepCondition(d), &out.condition, c.clock.Now())
 	klog.FromContext(ctx).Info("Scaled", "deployment", klog.KObj(d), "from", old, "to", out.replicas, "reason", out.condition.Reason, "next", formatBoundary(out.next))
 	reason := ReasonScaledUp
 	if out.replicas < old {
@@ -391,4 +363,49 @@ func (c *Controller) Healthy() error {
 		return errStuck
 	}
 	return nil
+}
+
+// overdueAfter is how long a count may be wrong before the Deployment is overdue.
+const overdueAfter = time.Minute
+
+// managed is every Deployment in the cache that has opted in, as decide sees it now.
+func (c *Controller) managed(now time.Time) iter.Seq[managed] {
+	return func(yield func(managed) bool) {
+		for _, obj := range c.informer.GetIndexer().List() {
+			d := obj.(*appsv1.Deployment)
+			if _, ok := d.Annotations[AnnotationOn]; !ok {
+				continue
+			}
+			hpa := c.autoscalers.of(keyOf(d))
+			out := decide(d, c.defaults, hpa, now)
+			m := managed{Deployment: d, hpa: hpa, state: planAwake, expected: out.expected, want: out.replicas, due: out.scale, next: out.next}
+			switch {
+			case out.condition.Type == "" || out.condition.Reason == ReasonReleased:
+				continue
+			case out.condition.Reason == ReasonInvalidSchedule:
+				m.state = planInvalid
+			case out.asleep:
+				m.state = planAsleep
+			}
+			switch out.condition.Reason {
+			case ReasonAwakeUntil:
+				m.override = "awake-until"
+			case ReasonAsleepUntil:
+				m.override = "asleep-until"
+			}
+			m.overdue = out.scale && decide(d, c.defaults, hpa, now.Add(-overdueAfter)).sameCount(out)
+			if !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// totals sums them up.
+func (c *Controller) totals() totals {
+	var t totals
+	for m := range c.managed(c.clock.Now()) {
+		t.add(&m)
+	}
+	return t
 }

@@ -772,7 +772,7 @@ func TestLastEvents(t *testing.T) {
 		})
 		var hold atomic.Bool
 		hold.Store(true) // as during the scale writes of a boundary
-		events := newEventDeliverer(w.client.CoreV1(), clock.RealClock{}, hold.Load)
+		events := newEventDeliverer(w.client.CoreV1(), fieldManager, clock.RealClock{}, hold.Load)
 		events.Start(t.Context())
 		w.factory.StartWithContext(t.Context())
 		stop, cancel := context.WithCancel(t.Context())

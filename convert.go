@@ -29,7 +29,8 @@ import (
 
 // convertOptions are the values of the convert command's flags.
 type convertOptions struct {
-	options
+	schedule      scheduleOptions
+	cluster       clusterOptions
 	Files         []string
 	AllNamespaces bool
 	Selector      string
@@ -42,11 +43,10 @@ func newConvertCommand() *cobra.Command {
 	o := &convertOptions{}
 	var flags cliflag.NamedFlagSets
 	o.addConvertFlags(flags.FlagSet("convert"))
-	o.addConnectionFlags(flags.FlagSet("cluster"))
+	o.cluster.addFlags(flags.FlagSet("cluster"))
 	flags.FlagSet("cluster").Lookup("namespace").Usage = "the only namespace to look at (default: the kubeconfig context's; with -f: all)"
 	var unused pflag.FlagSet
-	o.addScheduleFlags(&unused)
-	o.setRest()
+	o.schedule.addFlags(&unused)
 
 	cmd := &cobra.Command{
 		Use:   "convert [-f FILE] [-n NAMESPACE | -A] [-l LABELS] [flags]",
@@ -99,7 +99,7 @@ func (o *convertOptions) addConvertFlags(fs *pflag.FlagSet) {
 
 // converter checks the flags.
 func (o *convertOptions) converter(now time.Time) (*converter, error) {
-	errs := []error{o.validate()}
+	errs := []error{o.schedule.validate(), o.cluster.validate()}
 	selector, err := labels.Parse(o.Selector)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--selector %q: %w", o.Selector, err))
@@ -115,20 +115,20 @@ func (o *convertOptions) converter(now time.Time) (*converter, error) {
 	}
 	kubectl := []string{"kubectl"}
 	if len(o.Files) == 0 {
-		if o.connection.Kubeconfig != "" {
-			kubectl = append(kubectl, "--kubeconfig", o.connection.Kubeconfig)
+		if o.cluster.Kubeconfig != "" {
+			kubectl = append(kubectl, "--kubeconfig", o.cluster.Kubeconfig)
 		}
-		if o.connection.Context != "" {
-			kubectl = append(kubectl, "--context", o.connection.Context)
+		if o.cluster.Context != "" {
+			kubectl = append(kubectl, "--context", o.cluster.Context)
 		}
 	}
 	c := &converter{
-		defaults: o.defaults,
+		defaults: o.schedule.defaults,
 		flags: map[string]string{
 			downscalerUptime: o.DefaultUptime, downscalerDowntime: o.DefaultDowntime, downscalerDowntimeReplicas: o.DowntimeReplicas,
 		},
-		namespace:  o.namespaces.Namespace,
-		excluded:   o.namespaces.Excluded,
+		namespace:  o.cluster.Namespace,
+		excluded:   o.cluster.Excluded,
 		selector:   selector,
 		kubectl:    kubectl,
 		now:        now,
@@ -146,7 +146,7 @@ func (o *convertOptions) collect(ctx context.Context, c *converter, stdin io.Rea
 		c.reader().addFiles(o.Files, stdin)
 		return nil
 	}
-	client, namespace, err := o.connect(o.AllNamespaces)
+	client, namespace, err := o.cluster.connect(o.AllNamespaces)
 	if err != nil {
 		return err
 	}

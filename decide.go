@@ -1,8 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,31 +111,32 @@ func (d decision) sameCount(other decision) bool {
 // release lets go of a Deployment that is not managed any more: one that we put to
 // sleep, and that still has the count that we gave it, is woken first.
 func release(d *appsv1.Deployment, replicas int32, record appliedRecord) decision {
-	out := decision{replicas: replicas}
-	if replicas == record.replicas {
-		out.replicas = record.expected
-		if n, err := ParseReplicas(d.Annotations[AnnotationExpected]); err == nil {
-			out.replicas = n
-		}
-	}
+	out := decision{replicas: record.wakeTo(replicas, d.Annotations)}
 	out.scale = out.replicas != replicas
 	out.condition = releasedCondition(out.replicas)
 	return out
 }
 
-// scheduleOf is a Deployment's schedule. Its own part of --wake-stagger is in its
-// wake delay, so that every boundary is the true one.
-func scheduleOf(d *appsv1.Deployment, defaults Schedule) (Schedule, error) {
-	s, err := ParseSchedule(d.Annotations, defaults)
-	if s.WakeStagger > 0 {
-		s.WakeDelay += staggerOf(keyOf(d), s.WakeStagger)
+// explain says in words what the decision about a Deployment rests on, and until when.
+func explain(d *appsv1.Deployment, defaults Schedule, now time.Time) string {
+	s, err := scheduleOf(d, defaults)
+	if err != nil || !s.On {
+		return "not managed any more"
 	}
-	return s, err
-}
-
-// staggerOf spreads keys evenly over [0, stagger), each at the same place each morning.
-func staggerOf(key string, stagger time.Duration) time.Duration {
-	sum := sha256.Sum256([]byte(key)) // the first bits of simpler hashes hardly differ for like names
-	fraction := float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
-	return time.Duration(fraction * float64(stagger)).Truncate(time.Millisecond)
+	state, err := s.At(now)
+	if err != nil {
+		return err.Error()
+	}
+	var why string
+	switch {
+	case state.Override && state.Asleep:
+		why = "asleep until " + s.AsleepUntil.In(s.Location).Format(time.RFC3339)
+	case state.Override:
+		why = "awake until " + s.AwakeUntil.In(s.Location).Format(time.RFC3339)
+	case state.Asleep:
+		why = "asleep in window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+	default:
+		why = "awake outside window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+	}
+	return why + ", next change " + formatBoundary(state.Next)
 }

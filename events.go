@@ -49,6 +49,7 @@ type EventRecorder interface {
 // same correlator.
 type eventDeliverer struct {
 	client     corev1client.EventsGetter
+	component  string // that they come from
 	correlator *record.EventCorrelator
 	clock      clock.Clock
 	// hold tells that scale writes are waiting: events then let them go first.
@@ -61,9 +62,10 @@ type eventDeliverer struct {
 	lost    atomic.Int64
 }
 
-func newEventDeliverer(client corev1client.EventsGetter, clk clock.Clock, hold func() bool) *eventDeliverer {
+func newEventDeliverer(client corev1client.EventsGetter, component string, clk clock.Clock, hold func() bool) *eventDeliverer {
 	return &eventDeliverer{
 		client:     client,
+		component:  component,
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: correlatedEvents, Clock: clk}),
 		clock:      clk,
 		hold:       hold,
@@ -92,7 +94,7 @@ func (e *eventDeliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format 
 	}
 }
 
-func (p *pendingEvent) event() *corev1.Event {
+func (p *pendingEvent) event(component string) *corev1.Event {
 	at := metav1.NewTime(p.at)
 	return &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: util.GenerateEventName(p.name, p.at.UnixNano()), Namespace: p.namespace},
@@ -100,8 +102,8 @@ func (p *pendingEvent) event() *corev1.Event {
 			APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
 			Namespace: p.namespace, Name: p.name, UID: p.uid, ResourceVersion: p.resourceVersion,
 		},
-		Source:              corev1.EventSource{Component: fieldManager},
-		ReportingController: fieldManager,
+		Source:              corev1.EventSource{Component: component},
+		ReportingController: component,
 		Type:                p.eventtype,
 		Reason:              p.reason,
 		Message:             p.message,
@@ -153,7 +155,7 @@ func (e *eventDeliverer) send(ctx context.Context) {
 		for e.hold() && ctx.Err() == nil && !e.isClosing() {
 			e.clock.Sleep(eventPause)
 		}
-		e.deliver(ctx, event.event())
+		e.deliver(ctx, event.event(e.component))
 		if ctx.Err() != nil {
 			return
 		}
@@ -196,7 +198,7 @@ func (e *eventDeliverer) write(ctx context.Context, result *record.EventCorrelat
 	defer cancel()
 	events := e.client.Events(result.Event.Namespace)
 	if result.Event.Count > 1 {
-		written, err := events.Patch(ctx, result.Event.Name, types.StrategicMergePatchType, result.Patch, metav1.PatchOptions{FieldManager: fieldManager})
+		written, err := events.Patch(ctx, result.Event.Name, types.StrategicMergePatchType, result.Patch, metav1.PatchOptions{FieldManager: e.component})
 		if err == nil {
 			e.correlator.UpdateState(written)
 			return nil
@@ -206,7 +208,7 @@ func (e *eventDeliverer) write(ctx context.Context, result *record.EventCorrelat
 		}
 	}
 	result.Event.ResourceVersion = ""
-	written, err := events.Create(ctx, result.Event, metav1.CreateOptions{FieldManager: fieldManager})
+	written, err := events.Create(ctx, result.Event, metav1.CreateOptions{FieldManager: e.component})
 	if err != nil {
 		return fmt.Errorf("creating an event: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 // deliver emits events, shuts down, and returns what the API server then has.
 func deliver(t *testing.T, client *fake.Clientset, hold func() bool, emit func(*eventDeliverer)) ([]corev1.Event, *eventDeliverer) {
 	t.Helper()
-	e := newEventDeliverer(client.CoreV1(), clock.RealClock{}, hold)
+	e := newEventDeliverer(client.CoreV1(), fieldManager, clock.RealClock{}, hold)
 	e.Start(context.Background())
 	emit(e)
 	deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)

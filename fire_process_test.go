@@ -45,11 +45,11 @@ func init() { // before the tests' own main, which is not for a controller
 func runUnderFire(args []string) error {
 	o := &options{}
 	var flags pflag.FlagSet
-	o.addScheduleFlags(&flags)
-	o.addConnectionFlags(&flags)
+	o.schedule.addFlags(&flags)
+	o.cluster.addFlags(&flags)
 	o.addControllerFlags(&flags)
-	o.addElectionFlags(&flags)
-	o.addLogFlags(&flags)
+	o.election.addFlags(&flags)
+	o.log.addFlags(&flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -256,4 +257,13 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leadership.renewed.Store(&sent)
 	}
 	return nil
+}
+
+func (o *electionOptions) addFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "write only while holding a Lease, so that several replicas can run")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal that it saw")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the longest time between two tries")
+	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", "", "namespace of the Lease (default: the pod's, or the kubeconfig context's)")
+	fs.StringVar(&o.Name, "leader-elect-resource-name", "schedule-night", "name of the Lease")
 }

@@ -5,13 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/component-base/metrics/legacyregistry"
-	"k8s.io/utils/ptr"
 )
-
-// overdueAfter is how long a count may be wrong before the Deployment is overdue.
-const overdueAfter = time.Minute
 
 // Results of a pass, as labels of controller_reconcile_total.
 const (
@@ -68,8 +63,8 @@ func newMetrics() *metrics {
 
 // register adds the metrics, and those of what the cache and the event queue know,
 // to /metrics.
-func (m *metrics) register(c *Controller, lostEvents func() float64) {
-	legacyregistry.RawMustRegister(m.reconciles, m.duration, m.scaled, m.lag, &clusterCollector{c},
+func (m *metrics) register(sum func() totals, lostEvents func() float64) {
+	legacyregistry.RawMustRegister(m.reconciles, m.duration, m.scaled, m.lag, &clusterCollector{sum},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "schedule_night_events_lost_total",
 			Help: "Events that could not be delivered.",
@@ -78,13 +73,13 @@ func (m *metrics) register(c *Controller, lostEvents func() float64) {
 
 // observeScale counts an accepted write. If it was due at a boundary, our record tells
 // which: the condition still reads as before it.
-func (m *metrics) observeScale(d *appsv1.Deployment, out *decision, now time.Time) {
-	if out.replicas < ptr.Deref(d.Spec.Replicas, 1) {
+func (m *metrics) observeScale(from, to int32, was, is *appsv1.DeploymentCondition, now time.Time) {
+	if to < from {
 		m.scaled.WithLabelValues(directionDown).Inc()
 	} else {
 		m.scaled.WithLabelValues(directionUp).Inc()
 	}
-	if was := asleepCondition(d); was != nil && was.Status != out.condition.Status {
+	if was != nil && was.Status != is.Status {
 		if r, ok := parseRecord(was.Message); ok && !r.until.IsZero() && !r.until.After(now) {
 			m.lag.Observe(now.Sub(r.until).Seconds())
 		}
@@ -102,7 +97,7 @@ var (
 
 // clusterCollector computes from the cache, when it is asked. Every replica does, not
 // only the leader: that nobody leads is when overdue Deployments matter most.
-type clusterCollector struct{ *Controller }
+type clusterCollector struct{ sum func() totals }
 
 // Describe implements prometheus.Collector.
 func (c *clusterCollector) Describe(descs chan<- *prometheus.Desc) {
@@ -113,7 +108,7 @@ func (c *clusterCollector) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *clusterCollector) Collect(values chan<- prometheus.Metric) {
-	t := c.totals()
+	t := c.sum()
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		values <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
@@ -126,61 +121,5 @@ func (c *clusterCollector) Collect(values chan<- prometheus.Metric) {
 	gauge(memoryDesc, t.SavedBytes)
 	if !t.next.IsZero() {
 		gauge(nextDesc, float64(t.next.UnixNano())/1e9)
-	}
-}
-
-// totals sum up the managed Deployments at one instant.
-type totals struct {
-	Asleep        int     `json:"asleep"`
-	Awake         int     `json:"awake"`
-	Invalid       int     `json:"invalid"`
-	Overdue       int     `json:"overdue"`
-	SavedReplicas float64 `json:"savedReplicas"`
-	SavedCores    float64 `json:"savedCPUCores"`
-	SavedBytes    float64 `json:"savedMemoryBytes"`
-
-	next time.Time // zero if nothing will change
-}
-
-// totals looks at every Deployment in the cache.
-func (c *Controller) totals() totals {
-	var t totals
-	now := c.clock.Now()
-	deployments, err := c.lister.List(labels.Everything())
-	if err != nil { // the cache's own lister has no errors
-		return t
-	}
-	for _, d := range deployments {
-		if _, ok := d.Annotations[AnnotationOn]; ok {
-			t.add(d, c.defaults, c.autoscalers.of(keyOf(d)), now)
-		}
-	}
-	return t
-}
-
-func (t *totals) add(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.Time) {
-	out := decide(d, defaults, hpa, now)
-	if out.condition.Type == "" || out.condition.Reason == ReasonReleased {
-		return
-	}
-	if !out.next.IsZero() && (t.next.IsZero() || out.next.Before(t.next)) {
-		t.next = out.next
-	}
-	switch {
-	case out.condition.Reason == ReasonInvalidSchedule:
-		t.Invalid++
-		return
-	case out.asleep:
-		t.Asleep++
-		replicas := float64(out.expected) - float64(ptr.Deref(d.Spec.Replicas, 1))
-		cores, gibibytes := requests(&d.Spec.Template.Spec)
-		t.SavedReplicas += replicas
-		t.SavedCores += replicas * cores
-		t.SavedBytes += replicas * gibibytes * (1 << 30)
-	default:
-		t.Awake++
-	}
-	if out.scale && decide(d, defaults, hpa, now.Add(-overdueAfter)).sameCount(out) {
-		t.Overdue++
 	}
 }

@@ -24,7 +24,7 @@ func TestMetricsLint(t *testing.T) {
 	defer w.queue.ShutDown()
 	m := w.metrics
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(m.reconciles, m.duration, m.scaled, m.lag, &clusterCollector{w.Controller})
+	registry.MustRegister(m.reconciles, m.duration, m.scaled, m.lag, &clusterCollector{w.totals})
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, error %v", problems, err)
@@ -89,7 +89,7 @@ schedule_night_saved_memory_bytes 1.34217728e+09
 # TYPE schedule_night_saved_replicas gauge
 schedule_night_saved_replicas 5
 `
-	if err := testutil.CollectAndCompare(&clusterCollector{w.Controller}, strings.NewReader(want)); err != nil {
+	if err := testutil.CollectAndCompare(&clusterCollector{w.totals}, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,19 +2,24 @@ package main
 
 import (
 	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 )
 
 const (
@@ -31,8 +36,10 @@ const (
 // statusPage serves what the cache and the clock tell about all managed Deployments,
 // as a page and as JSON. Every replica does, not only the leader.
 type statusPage struct {
-	*Controller
-	synced func() bool
+	source   source
+	defaults Schedule
+	clock    clock.PassiveClock
+	synced   func() bool
 	// turn is held while an answer is made: readers, however many, take at most one
 	// CPU from the workers.
 	turn chan struct{}
@@ -40,8 +47,13 @@ type statusPage struct {
 	rowsTime time.Duration
 }
 
-func newStatusPage(c *Controller, synced func() bool) *statusPage {
-	return &statusPage{Controller: c, synced: synced, turn: make(chan struct{}, 1), rowsTime: maxRowsTime}
+// source has what the page shows.
+type source interface {
+	managed(now time.Time) iter.Seq[managed]
+}
+
+func newStatusPage(s source, defaults Schedule, clk clock.PassiveClock, synced func() bool) *statusPage {
+	return &statusPage{source: s, defaults: defaults, clock: clk, synced: synced, turn: make(chan struct{}, 1), rowsTime: maxRowsTime}
 }
 
 // register adds the page to a server's paths.
@@ -151,59 +163,30 @@ func (q pageQuery) url() string {
 	return "?" + values.Encode()
 }
 
-// listed is a managed Deployment with what it takes to filter and sort.
-type listed struct {
-	*appsv1.Deployment
-	state   string
-	overdue bool
-}
-
 // listing is what a query finds.
 type listing struct {
-	totals     totals   // of the query's namespace, in all states
-	namespaces []string // all that have a Deployment which opted in
-	found      []listed // of all pages
+	totals     totals    // of the query's namespace, in all states
+	namespaces []string  // all that have a Deployment which opted in
+	found      []managed // of all pages
 }
 
-// list looks at every Deployment in the cache. What is invalid comes first: it waits
-// for somebody to see it.
-func (p *statusPage) list(q pageQuery, now time.Time) (listing, error) {
+// list looks at every managed Deployment. What is invalid comes first: it waits for
+// somebody to see it.
+func (p *statusPage) list(q pageQuery, now time.Time) listing {
 	var l listing
-	deployments, err := p.lister.List(labels.Everything())
-	if err != nil {
-		return l, fmt.Errorf("reading the cache: %w", err)
-	}
 	namespaces := map[string]bool{}
-	for _, d := range deployments {
-		if _, ok := d.Annotations[AnnotationOn]; !ok {
+	for m := range p.source.managed(now) {
+		namespaces[m.Namespace] = true
+		if q.namespace != "" && q.namespace != m.Namespace {
 			continue
 		}
-		namespaces[d.Namespace] = true
-		if q.namespace != "" && q.namespace != d.Namespace {
-			continue
-		}
-		before := l.totals
-		l.totals.add(d, p.defaults, p.autoscalers.of(keyOf(d)), now)
-		item := listed{d, "", l.totals.Overdue > before.Overdue}
-		switch {
-		case l.totals.Asleep > before.Asleep:
-			item.state = planAsleep
-		case l.totals.Awake > before.Awake:
-			item.state = planAwake
-		case l.totals.Invalid > before.Invalid:
-			item.state = planInvalid
-		default: // not managed
-			continue
-		}
-		if q.state == "" || q.state == item.state || q.state == stateOverdue && item.overdue {
-			l.found = append(l.found, item)
+		l.totals.add(&m)
+		if q.state == "" || q.state == m.state || q.state == stateOverdue && m.overdue {
+			l.found = append(l.found, m)
 		}
 	}
-	for namespace := range namespaces {
-		l.namespaces = append(l.namespaces, namespace)
-	}
-	slices.Sort(l.namespaces)
-	slices.SortFunc(l.found, func(a, b listed) int {
+	l.namespaces = slices.Sorted(maps.Keys(namespaces))
+	slices.SortFunc(l.found, func(a, b managed) int {
 		if invalid := a.state == planInvalid; invalid != (b.state == planInvalid) {
 			if invalid {
 				return -1
@@ -212,7 +195,7 @@ func (p *statusPage) list(q pageQuery, now time.Time) (listing, error) {
 		}
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return l, nil
+	return l
 }
 
 // pages is how many there are, at least one.
@@ -220,7 +203,7 @@ func (l *listing) pages() int { return max(1, (len(l.found)+pageRows-1)/pageRows
 
 // page is the part of what was found that a page shows, from its first row on. It is
 // empty past the last page.
-func (l *listing) page(n int) (first int, rows []listed) {
+func (l *listing) page(n int) (first int, rows []managed) {
 	first = min((n-1)*pageRows, len(l.found))
 	return first, l.found[first:min(first+pageRows, len(l.found))]
 }
@@ -231,8 +214,7 @@ type pageRow struct {
 	Overdue bool       `json:"overdue"`
 	Next    *time.Time `json:"next"` // null if nothing will change
 
-	// decision is what the controller makes of it now.
-	decision decision
+	managed managed
 	// bar are its states from pagePast before now to pageFuture after; nil if there
 	// is nothing to draw.
 	bar []stretch
@@ -240,7 +222,7 @@ type pageRow struct {
 
 // rows works out what will happen. Complete is false if that took too long: the rows
 // that it was too late for have no transitions and no bar.
-func (p *statusPage) rows(list []listed, now time.Time, bars bool) (rows []pageRow, complete bool) {
+func (p *statusPage) rows(list []managed, now time.Time, bars bool) (rows []pageRow, complete bool) {
 	rows = make([]pageRow, len(list)) // [] in JSON, also if it is empty
 	complete = true
 	begun := time.Now()
@@ -249,10 +231,8 @@ func (p *statusPage) rows(list []listed, now time.Time, bars bool) (rows []pageR
 		if complete = complete && time.Since(begun) < p.rowsTime; !complete {
 			to = now
 		}
-		hpa := p.autoscalers.of(keyOf(item.Deployment))
-		row := pageRow{planRow: newPlanRow(item.Deployment, p.defaults, hpa, now, to), Overdue: item.overdue}
-		row.decision = decide(item.Deployment, p.defaults, hpa, now)
-		if next := row.decision.next.UTC(); !next.IsZero() {
+		row := pageRow{planRow: newPlanRow(item.Deployment, p.defaults, item.hpa, now, to), Overdue: item.overdue, managed: item}
+		if next := item.next.UTC(); !next.IsZero() {
 			row.Next = &next
 		}
 		if bars && complete && row.schedule != nil {
@@ -265,10 +245,7 @@ func (p *statusPage) rows(list []listed, now time.Time, bars bool) (rows []pageR
 
 // json is the page for programs: all rows, unless a page is asked for.
 func (p *statusPage) json(q pageQuery, now time.Time) (string, error) {
-	l, err := p.list(q, now)
-	if err != nil {
-		return "", err
-	}
+	l := p.list(q, now)
 	list := l.found
 	if q.page > 0 {
 		_, list = l.page(q.page)
@@ -285,4 +262,357 @@ func (p *statusPage) json(q pageQuery, now time.Time) (string, error) {
 		return "", fmt.Errorf("encoding the schedule: %w", err)
 	}
 	return printable(string(text)) + "\n", nil
+}
+
+// pageText is the page's template, in html/template's language. Its only style is a
+// constant: the policy allows that one, by its hash, and no script or request at all.
+//
+//go:embed page.html
+var pageText string
+
+var (
+	pageMarkup = mustParseMarkup("page.html", pageText)
+	pagePolicy = "default-src 'none'; style-src '" + styleHash(pageText) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+// styleHash is what a Content-Security-Policy calls the text of the style element.
+func styleHash(page string) string {
+	_, style, _ := strings.Cut(page, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// pageView is what page.html shows. Positions along a bar are percentages; texts from
+// the cluster are printable, and escaped by the template.
+type pageView struct {
+	Title   string
+	Time    timeView
+	Tiles   []tile
+	Saved   saved
+	Filters []filter
+	All     string // link without any filter, "" if there is none
+	Now     string
+	Ticks   []tick
+	Zone    string // of the ticks
+	Groups  []group
+	Empty   empty
+	More    bool // than one page
+	First, Last, Found,
+	Page, Pages int
+	Previous, Next string
+	JSON           string
+}
+
+// empty is what there is instead of rows: a text, and a link if one leads on.
+type empty struct{ Text, URL, Link string }
+
+type timeView struct{ Machine, Text string }
+
+// tile is a count, with a link to what it counts.
+type tile struct {
+	Class, URL string
+	Count      int
+	Current    bool
+}
+
+// saved is what sleeping saves now.
+type saved struct{ Replicas, Cores, Memory string }
+
+// filter is a field of the form, with what it can be set to.
+type filter struct {
+	Name    string
+	Options []option
+}
+
+type option struct {
+	Value    string
+	Selected bool
+}
+
+func newFilter(name, value string, values []string) filter {
+	f := filter{Name: name}
+	if value != "" && !slices.Contains(values, value) {
+		f.Options = append(f.Options, option{value, true})
+	}
+	for _, v := range values {
+		f.Options = append(f.Options, option{printable(v), v == value})
+	}
+	return f
+}
+
+// tick is a mark on the time axis. Its text may be "", where there is no room.
+type tick struct {
+	X, Text  string
+	Midnight bool
+}
+
+// group is the rows of a namespace, or all that are invalid.
+type group struct {
+	Title     string
+	Invalid   bool
+	Continued bool // from the page before
+	Count     int  // on all pages
+	Rows      []rowView
+}
+
+type rowView struct {
+	Namespace, Name string
+	State           string
+	Overdue         bool
+	Override        string
+	Replicas        int32
+	Want            string // the count to be set, "" if the present one is right
+	Expected        string
+	Window          string
+	Error           string
+	To              string // what the next change does, "" if there is none
+	In              string
+	At              timeView
+	Drawn           bool
+	Label           string
+	Segments        []segment
+}
+
+// segment is a part of a bar.
+type segment struct{ X, Width, State, Text string }
+
+// html is the page for people.
+func (p *statusPage) html(q pageQuery, now time.Time) (string, error) {
+	v, err := p.view(q, now)
+	if err != nil {
+		return "", err
+	}
+	return pageMarkup.execute(v)
+}
+
+func (p *statusPage) view(q pageQuery, now time.Time) (pageView, error) {
+	q.page = max(q.page, 1)
+	l := p.list(q, now)
+	first, list := l.page(q.page)
+	rows, _ := p.rows(list, now, true)
+	zone := p.axisZone(rows)
+	v := pageView{
+		Title:   "schedule-night",
+		Time:    timeView{now.UTC().Format(time.RFC3339), now.In(zone).Format("Mon 2 Jan 15:04:05 ") + zone.String()},
+		Saved:   saved{amount(l.totals.SavedReplicas), amount(l.totals.SavedCores), amount(l.totals.SavedBytes / (1 << 30))},
+		Filters: []filter{newFilter("namespace", q.namespace, l.namespaces), newFilter("state", q.state, pageStates)},
+		Now:     percent(pagePast),
+		Ticks:   ticks(now, zone),
+		Zone:    zone.String(),
+		More:    l.pages() > 1,
+		First:   first + 1,
+		Last:    first + len(rows),
+		Found:   len(l.found),
+		Page:    q.page,
+		Pages:   l.pages(),
+		JSON:    "schedule.json" + strings.TrimPrefix(pageQuery{namespace: q.namespace, state: q.state}.url(), "./"),
+	}
+	if n := l.totals.Overdue; n > 0 {
+		v.Title = strconv.Itoa(n) + " overdue · " + v.Title
+	}
+	for _, t := range []tile{
+		{Class: planAsleep, Count: l.totals.Asleep},
+		{Class: planAwake, Count: l.totals.Awake},
+		{Class: planInvalid, Count: l.totals.Invalid},
+		{Class: stateOverdue, Count: l.totals.Overdue},
+	} {
+		t.URL = pageQuery{namespace: q.namespace, state: t.Class}.url()
+		if t.Current = t.Class == q.state; t.Current { // and so it lets go again
+			t.URL = pageQuery{namespace: q.namespace}.url()
+		}
+		v.Tiles = append(v.Tiles, t)
+	}
+	if q.namespace != "" || q.state != "" {
+		v.All = pageQuery{}.url()
+	}
+	if q.page > 1 {
+		v.Previous = pageQuery{q.namespace, q.state, min(q.page-1, v.Pages)}.url()
+	}
+	if q.page < v.Pages {
+		v.Next = pageQuery{q.namespace, q.state, q.page + 1}.url()
+	}
+	switch {
+	case len(rows) > 0:
+	case len(l.found) > 0:
+		v.Empty = empty{"There is no such page.", pageQuery{q.namespace, q.state, 1}.url(), "First page"}
+	case v.All != "":
+		v.Empty = empty{"No Deployment matches.", v.All, "Show all"}
+	default:
+		v.Empty = empty{Text: "No Deployment has opted in yet."}
+	}
+	v.Groups = groups(&l, first, rows, zone, now)
+	return v, nil
+}
+
+// groups puts rows, which come sorted, together under their headings.
+func groups(l *listing, first int, rows []pageRow, axis *time.Location, now time.Time) []group {
+	// heading is "" for what is invalid, which no namespace is called.
+	heading := func(i int) string {
+		if item := l.found[i]; item.state != planInvalid {
+			return item.Namespace
+		}
+		return ""
+	}
+	counts := map[string]int{}
+	for i := range l.found {
+		counts[heading(i)]++
+	}
+	var list []group
+	for i := range rows {
+		name := heading(first + i)
+		if i == 0 || name != heading(first+i-1) {
+			list = append(list, group{
+				Title:     printable(name),
+				Invalid:   name == "",
+				Continued: first+i > 0 && name == heading(first+i-1),
+				Count:     counts[name],
+			})
+		}
+		g := &list[len(list)-1]
+		g.Rows = append(g.Rows, newRowView(&rows[i], axis, now))
+	}
+	return list
+}
+
+func newRowView(row *pageRow, axis *time.Location, now time.Time) rowView {
+	v := rowView{
+		Namespace: printable(row.Namespace),
+		Name:      printable(row.Name),
+		State:     row.State,
+		Overdue:   row.Overdue,
+		Replicas:  row.Replicas,
+		Error:     printable(row.Error),
+	}
+	if row.Error != "" || row.schedule == nil {
+		return v
+	}
+	v.Expected = strconv.Itoa(int(row.Expected))
+	v.Window = row.schedule.Window.String() + " " + row.Timezone
+	if row.managed.due {
+		v.Want = strconv.Itoa(int(row.managed.want))
+	}
+	v.Override = row.managed.override
+	if next := row.managed.next; !next.IsZero() {
+		v.To, v.In = "sleeps", inUnits(next.Sub(now))
+		if row.managed.state == planAsleep {
+			v.To = "wakes"
+		}
+		v.At = timeView{next.UTC().Format(time.RFC3339), localTime(next, now)}
+		if row.schedule.Location != axis { // whose clock it is cannot be seen from the axis
+			v.At.Text += " " + row.Timezone
+		}
+	}
+	if row.bar != nil {
+		v.Drawn, v.Segments, v.Label = true, segments(row.bar, now, row.schedule.Location), barLabel(row.bar, now, row.schedule.Location)
+	}
+	return v
+}
+
+// segments are the parts of a bar, with their times for who points at them.
+func segments(bar []stretch, now time.Time, zone *time.Location) []segment {
+	begin := now.Add(-pagePast)
+	var list []segment
+	for i, s := range bar {
+		text := s.state
+		if i > 0 {
+			text += " from " + localTime(s.from.In(zone), now)
+		}
+		if i < len(bar)-1 {
+			text += " until " + localTime(s.to.In(zone), now)
+		}
+		list = append(list, segment{percent(s.from.Sub(begin)), percent(s.to.Sub(s.from)), s.state, text})
+	}
+	return list
+}
+
+// barLabel says in words what a bar shows from now on.
+func barLabel(bar []stretch, now time.Time, zone *time.Location) string {
+	var parts []string
+	for i, s := range bar {
+		switch {
+		case i < len(bar)-1 && !s.to.After(now): // past
+		case i < len(bar)-1:
+			parts = append(parts, s.state+" until "+localTime(s.to.In(zone), now))
+		default:
+			parts = append(parts, "then "+s.state)
+		}
+	}
+	if len(parts) == 1 {
+		return bar[len(bar)-1].state + " for the next 24 hours"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// percent is a length of time along a bar.
+func percent(d time.Duration) string {
+	return strconv.FormatFloat(100*d.Seconds()/(pagePast+pageFuture).Seconds(), 'f', 2, 64) + "%"
+}
+
+// tickHours are between the marks of the axis.
+const tickHours = 3
+
+// ticks are the full hours of a zone within the bar, by the clock on the wall: clock
+// changes move them.
+func ticks(now time.Time, zone *time.Location) []tick {
+	begin, end := now.Add(-pagePast), now.Add(pageFuture)
+	var list []tick
+	for d := dateOf(begin, zone); d <= dateOf(end, zone); d++ {
+		for hour := 0; hour < 24; hour += tickHours {
+			at := instant(d, hour*60, zone)
+			if !at.After(begin) || !at.Before(end) {
+				continue
+			}
+			t := tick{X: percent(at.Sub(begin)), Midnight: hour == 0}
+			// Texts would be cut at the ends, and run into that of now.
+			if at.Sub(begin) > 40*time.Minute && end.Sub(at) > 40*time.Minute && at.Sub(now).Abs() > 80*time.Minute {
+				if t.Text = at.Format("15:04"); t.Midnight {
+					t.Text = at.Format("Mon")
+				}
+			}
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// axisZone is the zone of most rows, so that most bars change where the axis says so;
+// the default where there are none.
+func (p *statusPage) axisZone(rows []pageRow) *time.Location {
+	zone, counts := p.defaults.Location, map[*time.Location]int{}
+	for _, row := range rows {
+		if row.schedule == nil {
+			continue
+		}
+		counts[row.schedule.Location]++
+		if counts[row.schedule.Location] > counts[zone] {
+			zone = row.schedule.Location
+		}
+	}
+	return zone
+}
+
+// localTime is a time on its own clock, with the day if it is near and else the date.
+func localTime(t, now time.Time) string {
+	if t.Sub(now) > 6*24*time.Hour {
+		return t.Format("2 Jan 2006 15:04")
+	}
+	return t.Format("Mon 15:04")
+}
+
+// inUnits is a length of time, rounded up, in the two units that matter.
+func inUnits(d time.Duration) string {
+	minutes := int((d + time.Minute - 1) / time.Minute)
+	days, hours, minutes := minutes/minutesPerDay, minutes/60%24, minutes%60
+	switch {
+	case days > 0 && hours > 0:
+		return fmt.Sprintf("%d d %d h", days, hours)
+	case days > 0:
+		return fmt.Sprintf("%d d", days)
+	case hours > 0 && minutes > 0:
+		return fmt.Sprintf("%d h %d min", hours, minutes)
+	case hours > 0:
+		return fmt.Sprintf("%d h", hours)
+	}
+	return fmt.Sprintf("%d min", minutes)
 }

@@ -40,7 +40,7 @@ func newTestPage(t *testing.T, now string, deployments ...*appsv1.Deployment) *s
 			t.Fatal(err)
 		}
 	}
-	return newStatusPage(w.Controller, func() bool { return true })
+	return newStatusPage(w.Controller, w.defaults, w.clock, func() bool { return true })
 }
 
 // placed gives a Deployment a place of its own.
@@ -699,10 +699,11 @@ func TestPageUnits(t *testing.T) {
 func TestPageAutoscaler(t *testing.T) {
 	p := newTestPage(t, pageNow, placed("default", "web", deployment(3, "window=20:00-07:00", "night-replicas=1")))
 	var err error
-	if p.autoscalers, err = newAutoscalers(informers.NewSharedInformerFactory(p.client, 0).Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+	c := p.source.(*Controller)
+	if c.autoscalers, err = newAutoscalers(informers.NewSharedInformerFactory(c.client, 0).Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.autoscalers.informer.GetIndexer().Add(hpaFor("web", 2)); err != nil {
+	if err := c.autoscalers.informer.GetIndexer().Add(hpaFor("web", 2)); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(p, "/schedule.json").Body.String(); !strings.Contains(got, `"nightReplicas":2`) {

@@ -10,14 +10,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -26,13 +22,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/utils/ptr"
 )
 
 // maxPlanPeriod bounds --for: a bar of a month is the most that a terminal can show.
@@ -40,11 +31,13 @@ const maxPlanPeriod = 31 * 24 * time.Hour
 
 // planOptions are the values of the plan command's flags.
 type planOptions struct {
-	options
+	schedule       scheduleOptions
+	cluster        clusterOptions
 	Files          []string
 	AllNamespaces  bool
 	Selector, From string
 	For            time.Duration
+	HPAAware       bool
 	Output         string
 }
 
@@ -52,10 +45,9 @@ func newPlanCommand() *cobra.Command {
 	o := &planOptions{}
 	var flags cliflag.NamedFlagSets
 	o.addPlanFlags(flags.FlagSet("plan"))
-	o.addScheduleFlags(flags.FlagSet("schedule defaults"))
-	o.addConnectionFlags(flags.FlagSet("cluster"))
+	o.schedule.addFlags(flags.FlagSet("schedule defaults"))
+	o.cluster.addFlags(flags.FlagSet("cluster"))
 	flags.FlagSet("cluster").Lookup("namespace").Usage = "the only namespace to look at (default: the kubeconfig context's; with -f: all)"
-	o.setRest()
 
 	cmd := &cobra.Command{
 		Use:   "plan [-f FILE] [-n NAMESPACE | -A] [-l LABELS] [--from TIME] [--for 24h] [-o json] [flags]",
@@ -112,7 +104,7 @@ func (o *planOptions) addPlanFlags(fs *pflag.FlagSet) {
 
 // planner checks the flags.
 func (o *planOptions) planner(now time.Time) (*planner, error) {
-	errs := []error{o.validate()}
+	errs := []error{o.schedule.validate(), o.cluster.validate()}
 	from, err := now, error(nil)
 	if o.From != "" {
 		if from, err = parseInstant(o.From); err != nil {
@@ -130,9 +122,9 @@ func (o *planOptions) planner(now time.Time) (*planner, error) {
 		errs = append(errs, fmt.Errorf("--output %q: want json, or nothing for a table", o.Output))
 	}
 	p := &planner{
-		defaults:  o.defaults,
-		namespace: o.namespaces.Namespace,
-		excluded:  o.namespaces.Excluded,
+		defaults:  o.schedule.defaults,
+		namespace: o.cluster.Namespace,
+		excluded:  o.cluster.Excluded,
 		selector:  selector,
 		from:      from,
 		to:        from.Add(o.For),
@@ -153,7 +145,7 @@ func (o *planOptions) collect(ctx context.Context, p *planner, stdin io.Reader) 
 		p.reader().addFiles(o.Files, stdin)
 		return nil
 	}
-	client, namespace, err := o.connect(o.AllNamespaces)
+	client, namespace, err := o.cluster.connect(o.AllNamespaces)
 	if err != nil {
 		return err
 	}
@@ -185,40 +177,7 @@ type foundDeployment struct {
 }
 
 // States of a planRow.
-const (
-	planAsleep    = "asleep"
-	planAwake     = "awake"
-	planInvalid   = "invalid"
-	planUnmanaged = "unmanaged"
-)
-
-// planRow is what the plan says about one Deployment. Its JSON form is a contract:
-// all keys are always there, empty or 0 where there is nothing to say.
-type planRow struct {
-	Namespace     string           `json:"namespace"`
-	Name          string           `json:"name"`
-	Timezone      string           `json:"timezone"`
-	State         string           `json:"state"`
-	Replicas      int32            `json:"replicas"`
-	Expected      int32            `json:"expected"`
-	NightReplicas int32            `json:"nightReplicas"`
-	Error         string           `json:"error"`
-	Transitions   []planTransition `json:"transitions"`
-
-	schedule *Schedule // nil if there is none that can be read
-	next     time.Time // as State.Next
-	saved    savings
-}
-
-// planTransition is a change of state, with the count that goes with it.
-type planTransition struct {
-	At       time.Time `json:"at"`
-	To       string    `json:"to"`
-	Replicas int32     `json:"replicas"`
-}
-
-// savings are hours of what does not run.
-type savings struct{ replicas, cores, gibibytes float64 }
+const ()
 
 // add takes a Deployment in, if it is one that was asked for.
 func (p *planner) add(d *appsv1.Deployment, where string) {
@@ -252,71 +211,6 @@ func (p *planner) plan() {
 		}
 	}
 	p.found = nil
-}
-
-func newPlanRow(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, from, to time.Time) planRow {
-	row := planRow{Namespace: d.Namespace, Name: d.Name, State: planUnmanaged, Replicas: ptr.Deref(d.Spec.Replicas, 1), Transitions: []planTransition{}}
-	schedule, err := scheduleOf(d, defaults)
-	switch {
-	case d.DeletionTimestamp != nil:
-		return row
-	case err != nil:
-		row.State, row.Error = planInvalid, err.Error()
-		return row
-	case !schedule.On:
-		return row
-	}
-	hpa.adjust(&schedule)
-	state, err := schedule.At(from)
-	if err != nil {
-		row.Error = err.Error()
-	}
-	row.schedule, row.next = &schedule, state.Next
-	row.Timezone, row.Expected, row.NightReplicas = schedule.Location.String(), schedule.Expected, schedule.NightReplicas
-
-	var asleep time.Duration
-	for i, s := range stretches(&schedule, from, to) {
-		if i == 0 {
-			row.State = s.state
-		} else {
-			row.Transitions = append(row.Transitions, planTransition{s.from.UTC(), s.state, schedule.Replicas(s.state == planAsleep)})
-		}
-		if s.state == planAsleep {
-			asleep += s.to.Sub(s.from)
-		}
-	}
-	cores, gibibytes := requests(&d.Spec.Template.Spec)
-	hours := asleep.Hours() * (float64(schedule.Expected) - float64(schedule.NightReplicas))
-	row.saved = savings{hours, hours * cores, hours * gibibytes}
-	return row
-}
-
-// stretch is a time through which the state is the same.
-type stretch struct {
-	state    string
-	from, to time.Time
-}
-
-// stretches follows a schedule through [from, to]. A change at to itself is a last
-// stretch of no length.
-func stretches(s *Schedule, from, to time.Time) []stretch {
-	var list []stretch
-	for {
-		state, err := s.At(from)
-		next := stretch{planAwake, from, to}
-		switch {
-		case err != nil:
-			next.state = planInvalid
-		case state.Asleep:
-			next.state = planAsleep
-		}
-		if state.Next.IsZero() || state.Next.After(to) {
-			return append(list, next)
-		}
-		next.to = state.Next
-		list = append(list, next)
-		from = state.Next
-	}
 }
 
 // reader adds the Deployments that it reads.
@@ -356,142 +250,6 @@ func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) e
 	}
 	options := metav1.ListOptions{LabelSelector: p.selector.String()}
 	return eachListed(ctx, "Deployments", client.AppsV1().Deployments(p.namespace).List, options, func(d *appsv1.Deployment) { p.add(d, "") })
-}
-
-// eachListed lists page by page, and calls f with each item. What says what is listed.
-func eachListed[L, T runtime.Object](ctx context.Context, what string, list func(context.Context, metav1.ListOptions) (L, error), options metav1.ListOptions, f func(T)) error {
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return list(ctx, options)
-	})
-	err := pages.EachListItem(ctx, options, func(item runtime.Object) error {
-		f(item.(T))
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", what, err)
-	}
-	return nil
-}
-
-// manifestReader reads manifests and hands out the objects of the kinds that are
-// asked for; what cannot be read is reported, and the rest is gone on with.
-type manifestReader struct {
-	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
-	// it was found, for errors.
-	kinds  map[string]func(document []byte, where string)
-	report func(error)
-}
-
-// addFiles reads files, the manifests in directories, and stdin for "-".
-func (r *manifestReader) addFiles(names []string, stdin io.Reader) {
-	for _, name := range names {
-		if name == "-" {
-			text, err := io.ReadAll(stdin)
-			r.addFile("stdin", text, err)
-			continue
-		}
-		files, err := manifests(name)
-		if err != nil {
-			r.report(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			r.addFile(file, text, err)
-		}
-	}
-}
-
-// manifests is the file of that name, or those that a directory of that name holds.
-func manifests(name string) ([]string, error) {
-	entries, err := os.ReadDir(name)
-	if err != nil { // no directory; what else is wrong shows when it is read
-		return []string{name}, nil
-	}
-	var files []string
-	for _, e := range entries {
-		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-			files = append(files, filepath.Join(name, e.Name()))
-		}
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("%s: no .yaml, .yml or .json files in this directory", name)
-	}
-	return files, nil
-}
-
-// preamble is what stands before the first "---" without being a document.
-var preamble = regexp.MustCompile(`\A(?:[ \t]*(?:#.*)?\r?\n)+---`)
-
-// addFile reads one file's documents, which are counted from 1.
-func (r *manifestReader) addFile(name string, text []byte, err error) {
-	if err != nil {
-		r.report(fmt.Errorf("reading %s: %w", name, err))
-		return
-	}
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(preamble.ReplaceAll(text, []byte("---"))), 4096)
-	for n := 1; ; n++ {
-		var document runtime.RawExtension
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		where := fmt.Sprintf("%s, document %d", name, n)
-		if err == nil {
-			r.addDocument(document.Raw, where)
-			continue
-		}
-		r.report(fmt.Errorf("%s: %w", where, err))
-		if !errors.As(err, new(yaml.YAMLSyntaxError)) { // JSON, which has no "---" to go on from
-			return
-		}
-	}
-}
-
-// addDocument reads a document, which may be a list.
-func (r *manifestReader) addDocument(document []byte, where string) {
-	if len(document) == 0 { // nothing but comments
-		return
-	}
-	var meta metav1.TypeMeta
-	if err := utiljson.Unmarshal(document, &meta); err != nil {
-		r.report(fmt.Errorf("%s: %w", where, err))
-		return
-	}
-	kind := meta.APIVersion + " " + meta.Kind
-	listed, isList := r.kinds[strings.TrimSuffix(kind, "List")]
-	switch add := r.kinds[kind]; {
-	case add != nil:
-		add(document, where)
-	case kind == "v1 List", isList:
-		var list struct {
-			Items []runtime.RawExtension `json:"items"`
-		}
-		if err := utiljson.Unmarshal(document, &list); err != nil {
-			r.report(fmt.Errorf("%s: %w", where, err))
-		}
-		for i, item := range list.Items {
-			where := fmt.Sprintf("%s, item %d", where, i+1)
-			if isList { // the API server leaves out the kind of the items
-				listed(item.Raw, where)
-			} else {
-				r.addDocument(item.Raw, where)
-			}
-		}
-	case meta.APIVersion == "" || meta.Kind == "":
-		r.report(fmt.Errorf("%s: apiVersion or kind is missing", where))
-	}
-}
-
-// unmarshalObject reads a document into an object.
-func unmarshalObject(document []byte, object any, where string) error {
-	err := utiljson.Unmarshal(document, object)
-	switch {
-	case err == nil:
-		return nil
-	case strings.Contains(err.Error(), "annotations of type string"):
-		return fmt.Errorf(`%s: put annotation values in quotes, e.g. "true" or "3": %w`, where, err)
-	}
-	return fmt.Errorf("%s: %w", where, err)
 }
 
 // print writes the plan, and what is invalid in it.
@@ -537,20 +295,4 @@ func (p *planner) json() (string, error) {
 		b.WriteString(printable(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return b.String(), nil
-}
-
-// printable is text with all escaped that a terminal might act on instead of showing
-// it, in the manner of JSON: its encoder leaves some of these characters.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.Encode([]rune{r}) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
-		}
-	}
-	return b.String()
 }

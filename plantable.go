@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -330,12 +329,4 @@ func fold(line string, width int) string {
 // span is a duration without the units that are 0.
 func span(d time.Duration) string {
 	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
-}
-
-// amount is a number for people, with two decimals at the most.
-func amount(x float64) string {
-	if math.Abs(x) >= 1e9 {
-		return fmt.Sprintf("%.3g", x)
-	}
-	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.2f", x), "0"), ".")
 }

@@ -25,7 +25,8 @@ import (
 
 // releaseOptions are the values of the release command's flags.
 type releaseOptions struct {
-	options
+	schedule              scheduleOptions
+	cluster               clusterOptions
 	AllNamespaces, DryRun bool
 	Selector              string
 }
@@ -37,10 +38,9 @@ func newReleaseCommand() *cobra.Command {
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", false, "look at all namespaces, whatever --namespace says")
 	fs.StringVarP(&o.Selector, "selector", "l", "", "only Deployments with these `LABELS`, e.g. app=web,tier!=db")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "only say what would be done")
-	o.addScheduleFlags(flags.FlagSet("schedule defaults"))
-	o.addConnectionFlags(flags.FlagSet("cluster"))
+	o.schedule.addFlags(flags.FlagSet("schedule defaults"))
+	o.cluster.addFlags(flags.FlagSet("cluster"))
 	flags.FlagSet("cluster").Lookup("namespace").Usage = "the only namespace to look at (default: the kubeconfig context's)"
-	o.setRest()
 
 	cmd := &cobra.Command{
 		Use:   "release [-n NAMESPACE | -A] [-l LABELS] [--dry-run] [flags]",
@@ -52,15 +52,15 @@ whether a controller runs or not. Deployments that are awake are left as they ar
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			selector, selectorErr := labels.Parse(o.Selector)
-			if err := errors.Join(o.validate(), selectorErr); err != nil {
+			if err := errors.Join(o.schedule.validate(), o.cluster.validate(), selectorErr); err != nil {
 				return usageError{err}
 			}
-			client, namespace, err := o.connect(o.AllNamespaces)
+			client, namespace, err := o.cluster.connect(o.AllNamespaces)
 			if err != nil {
 				return err
 			}
-			r := &releaser{client: client, clock: clock.RealClock{}, defaults: o.defaults, dryRun: o.DryRun, out: cmd.OutOrStdout()}
-			return r.run(cmd.Context(), namespace, o.namespaces.Excluded, selector)
+			r := &releaser{client: client, clock: clock.RealClock{}, defaults: o.schedule.defaults, dryRun: o.DryRun, out: cmd.OutOrStdout()}
+			return r.run(cmd.Context(), namespace, o.cluster.Excluded, selector)
 		},
 	}
 	addFlags(cmd, flags)
@@ -113,7 +113,7 @@ func (r *releaser) run(ctx context.Context, namespace string, excluded []string,
 func (r *releaser) wake(d *appsv1.Deployment) (replicas int32, ok bool) {
 	replicas = ptr.Deref(d.Spec.Replicas, 1)
 	if record, slept := sleepRecord(d); slept {
-		return release(d, replicas, record).replicas, true
+		return record.wakeTo(replicas, d.Annotations), true
 	}
 	s, err := scheduleOf(d, r.defaults)
 	if err != nil || !s.On {

@@ -58,8 +58,6 @@ const (
 	// maxText bounds, in bytes, a window or an except. Users come nowhere
 	// near it; without it one annotation could keep a worker busy for seconds.
 	maxText = 4096
-	// maxQuote bounds, in bytes, what an error quotes of a value.
-	maxQuote = 100
 )
 
 // Schedule is what a Deployment's annotations ask for. The zero value is not
@@ -171,15 +169,6 @@ func ParseSchedule(annotations map[string]string, defaults Schedule) (Schedule, 
 
 func annotationError(name, value string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, quote(value), err)
-}
-
-// quote quotes text from a user for an error, cut to a length that an event
-// can carry.
-func quote(text string) string {
-	if len(text) > maxQuote {
-		return strconv.Quote(strings.ToValidUTF8(text[:maxQuote], "")) + "…"
-	}
-	return strconv.Quote(text)
 }
 
 // ParseReplicas reads a number of replicas: decimal digits, 0 to 2147483647,

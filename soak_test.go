@@ -39,7 +39,7 @@ func TestSoak(t *testing.T) {
 	w.client.PrependReactor("create", "events", func(action k8stesting.Action) (bool, apiruntime.Object, error) {
 		return true, action.(k8stesting.CreateAction).GetObject(), nil // and forgotten
 	})
-	events := newEventDeliverer(w.client.CoreV1(), steadyClock{clk}, func() bool { return w.queue.urgent() > 0 })
+	events := newEventDeliverer(w.client.CoreV1(), fieldManager, steadyClock{clk}, func() bool { return w.queue.urgent() > 0 })
 	w.Controller.events = events
 	events.Start(t.Context())
 	ctx, stop := context.WithCancel(t.Context())

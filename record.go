@@ -100,6 +100,18 @@ func (r appliedRecord) String() string {
 	return string(appendBoundary(b, r.until))
 }
 
+// wakeTo is the count of a Deployment that is let go: the day's, if it still has the
+// count that was applied, else the one that it has.
+func (r appliedRecord) wakeTo(replicas int32, annotations map[string]string) int32 {
+	if replicas != r.replicas {
+		return replicas
+	}
+	if n, err := ParseReplicas(annotations[AnnotationExpected]); err == nil {
+		return n
+	}
+	return r.expected
+}
+
 func parseRecord(message string) (appliedRecord, bool) {
 	var r appliedRecord
 	var until string
@@ -158,30 +170,6 @@ func releasedCondition(replicas int32) appsv1.DeploymentCondition {
 		Reason:  ReasonReleased,
 		Message: appliedRecord{replicas, replicas, time.Time{}}.String(),
 	}
-}
-
-// explain says in words what the decision about a Deployment rests on, and until when.
-func explain(d *appsv1.Deployment, defaults Schedule, now time.Time) string {
-	s, err := scheduleOf(d, defaults)
-	if err != nil || !s.On {
-		return "not managed any more"
-	}
-	state, err := s.At(now)
-	if err != nil {
-		return err.Error()
-	}
-	var why string
-	switch {
-	case state.Override && state.Asleep:
-		why = "asleep until " + s.AsleepUntil.In(s.Location).Format(time.RFC3339)
-	case state.Override:
-		why = "awake until " + s.AwakeUntil.In(s.Location).Format(time.RFC3339)
-	case state.Asleep:
-		why = "asleep in window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
-	default:
-		why = "awake outside window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
-	}
-	return why + ", next change " + formatBoundary(state.Next)
 }
 
 // conditionPatch is a strategic merge patch of our condition alone, which
