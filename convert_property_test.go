@@ -212,8 +212,8 @@ func TestPropertyConvertDownscaler(t *testing.T) {
 // model waits for one point after the other, as kube-green does, minute by minute.
 func TestPropertyConvertSleepInfo(t *testing.T) {
 	weekdays := map[string][]time.Weekday{
-		"*": {0, 1, 2, 3, 4, 5, 6}, "1-5": {1, 2, 3, 4, 5}, "0,6": {0, 6}, "6-7": {6, 0}, "3": {3}, "0": {0}, "7": {0},
-		"1,3,5": {1, 3, 5}, "*/2": {0, 2, 4, 6}, "2/2": {2, 4, 6}, "1-5/3,6": {1, 4, 6}, "0-4": {0, 1, 2, 3, 4}, "5": {5},
+		"*": {0, 1, 2, 3, 4, 5, 6}, "1-5": {1, 2, 3, 4, 5}, "0,6": {0, 6}, "Sat,Sun": {6, 0}, "3": {3}, "0": {0}, "Mon-Fri": {1, 2, 3, 4, 5},
+		"1,3,5": {1, 3, 5}, "MON,WED": {1, 3}, "*/2": {0, 2, 4, 6}, "tue/2": {2, 4, 6}, "?": {0, 1, 2, 3, 4, 5, 6}, "1-5/3,6": {1, 4, 6}, "0-4": {0, 1, 2, 3, 4}, "5": {5},
 	}
 	hours := map[string][]int{"*/8": {0, 8, 16}, "9,17": {9, 17}, "20-22": {20, 21, 22}, "6/9": {6, 15}}
 	for h := range 24 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/robfig/cron/v3"
 )
 
 const minutesPerWeek = 7 * minutesPerDay
@@ -308,27 +311,26 @@ func dateItems(r instants, loc *time.Location) ([]item, error) {
 func sleepWeek(weekdays, sleepAt, wakeUpAt string) (week, error) {
 	const sleep, wake = 1, 2
 	var points [minutesPerWeek]int8
-	days, err := parseCron(weekdays, 7, 6)
+	days, err := parseCron(cron.Dow, weekdays)
 	if err != nil {
 		return week{}, fmt.Errorf("weekdays %s: %w", quote(weekdays), err)
 	}
-	days[0] = days[0] || days[7]
 	for _, p := range []struct {
 		field, value string
 		point        int8
 	}{{"sleepAt", sleepAt, sleep}, {"wakeUpAt", wakeUpAt, wake}} {
-		hours, minutes, ok := strings.Cut(p.value, ":")
-		if !ok {
+		split := strings.Split(p.value, ":")
+		if len(split) != 2 {
 			return week{}, fmt.Errorf("%s %s: want HH:MM", p.field, quote(p.value))
 		}
-		inHours, err1 := parseCron(hours, 23, 23)
-		inMinutes, err2 := parseCron(minutes, 59, 59)
-		if err := errors.Join(err1, err2); err != nil {
+		hours, err1 := parseCron(cron.Hour, split[0])
+		minutes, err2 := parseCron(cron.Minute, split[1])
+		if err := cmp.Or(err1, err2); err != nil {
 			return week{}, fmt.Errorf("%s %s: %w", p.field, quote(p.value), err)
 		}
 		for m := range points {
-			day := m/minutesPerDay + 1 // of cron: Monday is 1
-			if days[day%7] && inHours[m/60%24] && inMinutes[m%60] {
+			day := (m/minutesPerDay + 1) % 7 // of cron: Monday is 1
+			if days>>day&1 == 1 && hours>>(m/60%24)&1 == 1 && minutes>>(m%60)&1 == 1 {
 				points[m] |= p.point
 			}
 		}
@@ -353,48 +355,46 @@ func sleepWeek(weekdays, sleepAt, wakeUpAt string) (week, error) {
 	return asleep, nil
 }
 
-// parseCron reads a field of a cron schedule: a list of *, N, N-M, each with /STEP or
-// without, of numbers from 0 to limit; * and N/STEP go up to last.
-func parseCron(field string, limit, last int) ([]bool, error) {
-	in := make([]bool, limit+1)
-	number := func(text string) (int, error) {
-		n, err := strconv.ParseUint(text, 10, 8)
-		if err != nil || int(n) > limit {
-			return 0, fmt.Errorf("%s is no number from 0 to %d", quote(text), limit)
+// cronWants is what to write in the fields that a SleepInfo has of a cron schedule.
+var cronWants = map[cron.ParseOption]string{
+	cron.Dow:    "want days as cron has them, 0-6 or Sun-Sat, such as 1-5, Mon,Wed or */2",
+	cron.Hour:   "want hours as cron has them, 0-23, such as 20, 8-18/2 or *",
+	cron.Minute: "want minutes as cron has them, 0-59, such as 00, 0,30 or */15",
+}
+
+// parseCron reads a field of a cron schedule as kube-green does, which joins three of
+// them into a line for the same parser. Bit n of the result is set if the field names
+// n, and one is at least: for the parser "," is no time at all, and no error.
+//
+// What would change the meaning of the line is refused before: more than one word, a
+// time zone, and descriptors such as @daily. The parser panics on some of these.
+func parseCron(field cron.ParseOption, text string) (bits uint64, err error) {
+	// Its own errors are for those who read Go, and as long as the text.
+	refused := errors.New(cronWants[field])
+	defer func() {
+		if recover() != nil {
+			bits, err = 0, refused
 		}
-		return int(n), nil
+	}()
+	words := strings.Fields(text)
+	if len(words) != 1 || strings.ContainsAny(words[0], "=@") {
+		return 0, refused
 	}
-	for part := range strings.SplitSeq(field, ",") {
-		span, stepText, hasStep := strings.Cut(part, "/")
-		from, to, step := 0, last, 1
-		if span != "*" {
-			low, high, isRange := strings.Cut(span, "-")
-			var err error
-			if from, err = number(low); err != nil {
-				return nil, err
-			}
-			switch {
-			case isRange:
-				if to, err = number(high); err != nil {
-					return nil, err
-				}
-			case !hasStep:
-				to = from
-			}
-			if to < from {
-				return nil, fmt.Errorf("%s runs backwards", quote(span))
-			}
-		}
-		if hasStep {
-			n, err := strconv.ParseUint(stepText, 10, 8)
-			if err != nil || n == 0 {
-				return nil, fmt.Errorf("%s is no step", quote(stepText))
-			}
-			step = int(n)
-		}
-		for n := from; n <= to; n += step {
-			in[n] = true
-		}
+	parsed, err := cron.NewParser(field).Parse(words[0])
+	schedule, ok := parsed.(*cron.SpecSchedule)
+	if err != nil || !ok {
+		return 0, refused
 	}
-	return in, nil
+	switch field {
+	case cron.Dow:
+		bits = schedule.Dow
+	case cron.Hour:
+		bits = schedule.Hour
+	default:
+		bits = schedule.Minute
+	}
+	if bits &^= 1 << 63; bits == 0 { // that one says that there was a star
+		return 0, refused
+	}
+	return bits, nil
 }
