@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // autoscaler is what a HorizontalPodAutoscaler means for the Deployment it targets.
@@ -36,18 +38,18 @@ func newAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *autoscaler {
 // adjust fits a schedule to the autoscaler that targets its Deployment, nil for none: its
 // day is wake-only, and a night count above 0 is not below the autoscaler's minimum. It
 // returns what of the annotations does not go with that, "" for nothing.
-func (a *autoscaler) adjust(s *Schedule) (conflict string) {
+func (a *autoscaler) adjust(s *night.Schedule) (conflict string) {
 	if a == nil {
 		return ""
 	}
 	if n := s.NightReplicas; 0 < n && n < a.min {
 		s.NightReplicas = a.min
-		conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", AnnotationNightReplicas, n, a.name, a.min)
+		conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", night.AnnotationNightReplicas, n, a.name, a.min)
 	}
-	if s.Daytime == DaytimeEnforce {
-		conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", AnnotationDaytime, DaytimeEnforce, a.name, DaytimeWakeOnly)
+	if s.Daytime == night.DaytimeEnforce {
+		conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", night.AnnotationDaytime, night.DaytimeEnforce, a.name, night.DaytimeWakeOnly)
 	}
-	s.Daytime = DaytimeWakeOnly
+	s.Daytime = night.DaytimeWakeOnly
 	return conflict
 }
 

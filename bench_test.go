@@ -12,11 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // settled is a controller whose cache holds one Deployment that is as it should be.
 func settled(b *testing.B) *world {
-	clk := clocktesting.NewFakeClock(mustTime(b, "2026-11-28T12:00:00Z"))
+	clk := clocktesting.NewFakeClock(nighttest.Time(b, "2026-11-28T12:00:00Z"))
 	w := newWorld(b, clk)
 	b.Cleanup(w.queue.ShutDown)
 	d := deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin")
@@ -44,8 +47,8 @@ func BenchmarkPassNothing(b *testing.B) {
 }
 
 func BenchmarkAt(b *testing.B) {
-	s := testDefaults(b)
-	now := mustTime(b, "2026-11-28T12:00:00Z")
+	s := nighttest.Defaults(b)
+	now := nighttest.Time(b, "2026-11-28T12:00:00Z")
 	b.ReportAllocs()
 	for b.Loop() {
 		if state, err := s.At(now); err != nil || state.Asleep {
@@ -55,11 +58,11 @@ func BenchmarkAt(b *testing.B) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	defaults := testDefaults(b)
+	defaults := nighttest.Defaults(b)
 	annotations := deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin").Annotations
 	b.ReportAllocs()
 	for b.Loop() {
-		if s, err := ParseSchedule(annotations, defaults); err != nil || !s.On {
+		if s, err := night.ParseSchedule(annotations, defaults); err != nil || !s.On {
 			b.Fatal(err)
 		}
 	}
@@ -90,7 +93,7 @@ func benchmarkHandler(b *testing.B, old *appsv1.Deployment) {
 func BenchmarkTrim(b *testing.B) {
 	for name, annotate := range map[string]func(*appsv1.Deployment){
 		"managed":   func(*appsv1.Deployment) {},
-		"unmanaged": func(d *appsv1.Deployment) { delete(d.Annotations, AnnotationOn) },
+		"unmanaged": func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationOn) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			var held []*appsv1.Deployment

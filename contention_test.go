@@ -12,6 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // putBack is somebody who sets replicas every few seconds as long as the test says.
@@ -76,7 +79,7 @@ func TestContestedBoundary(t *testing.T) {
 		w.run()
 		w.settle()
 		w.putBack(15*time.Second, 30*time.Minute)
-		w.edit(func(d *appsv1.Deployment) { d.Annotations[AnnotationNightReplicas] = "1" })
+		w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationNightReplicas] = "1" })
 		w.settle()
 		w.expect("scale web=1", "status web=True/NightWindow")
 		w.putBack(15*time.Second, 29*time.Minute)
@@ -109,7 +112,7 @@ func TestStagger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-01:00", "wake-delay=5m"))
 		w.defaults.WakeStagger = 10 * time.Minute
-		wake := mustTime(t, "2000-01-01T01:05:00Z").Add(staggerOf("default/web", 10*time.Minute))
+		wake := nighttest.Time(t, "2000-01-01T01:05:00Z").Add(staggerOf("default/web", 10*time.Minute))
 		w.run()
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")

@@ -23,6 +23,9 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/queue"
 )
 
 const (
@@ -41,12 +44,12 @@ const (
 type Controller struct {
 	client   kubernetes.Interface
 	informer appsinformers.DeploymentIndexInformer
-	events   EventRecorder
+	events   Recorder
 	clock    clock.WithTicker
-	defaults Schedule
-	queue    *keyQueue
+	defaults night.Schedule
+	queue    *queue.Queue
 	metrics  *metrics
-	contests *contention
+	contests *queue.Contests
 	// autoscalers is nil where the cluster's are not looked at.
 	autoscalers *autoscalers
 	conflicts   sync.Map // key → text of the last event AutoscalerConflict
@@ -57,15 +60,15 @@ type Controller struct {
 }
 
 // NewController wires a controller to its informer. Nothing runs until Run.
-func NewController(client kubernetes.Interface, deployments appsinformers.TypedDeploymentInformer, clk clock.WithTicker, defaults Schedule, workers int) *Controller {
+func NewController(client kubernetes.Interface, deployments appsinformers.TypedDeploymentInformer, clk clock.WithTicker, defaults night.Schedule, workers int) *Controller {
 	return &Controller{
 		client:   client,
 		informer: deployments.TypedInformer(),
 		clock:    clk,
 		defaults: defaults,
-		queue:    newKeyQueue(clk),
+		queue:    queue.New(clk),
 		metrics:  newMetrics(),
-		contests: newContention(),
+		contests: queue.NewContests(),
 		workers:  workers,
 	}
 }
@@ -218,8 +221,8 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		return 0, fmt.Errorf("reading the cache: %w", err)
 	}
 	if !ok {
-		c.queue.waitedForStatus(key)
-		c.contests.forget(key)
+		c.queue.WaitedForStatus(key)
+		c.contests.Forget(key)
 		c.conflicts.Delete(key)
 		return 0, nil
 	}
@@ -256,7 +259,7 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 	c.tellConflict(key, d, out.conflict)
 	pause, first := time.Duration(0), false
 	if out.scale {
-		if pause, first = c.contests.wait(key, out.replicas, now); first {
+		if pause, first = c.contests.Wait(key, out.replicas, now); first {
 			c.tellContest(ctx, d, &out)
 		}
 	}
@@ -269,20 +272,20 @@ func (c *Controller) apply(ctx context.Context, key string, d *appsv1.Deployment
 		if err := c.scale(ctx, d, &out); err != nil {
 			return 0, err
 		}
-		c.contests.wrote(key, out.replicas, c.clock.Now())
-		c.queue.waitForStatus(key)
+		c.contests.Wrote(key, out.replicas, c.clock.Now())
+		c.queue.WaitForStatus(key)
 	case !out.writesCondition(d):
-		c.queue.waitedForStatus(key)
-		c.contests.settle(key, now)
+		c.queue.WaitedForStatus(key)
+		c.contests.Settle(key, now)
 		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 			logger.Info("Nothing to do", "deployment", key, "next", formatBoundary(out.next))
 		}
-	case !c.queue.waitedForStatus(key):
-		c.queue.waitForStatus(key)
+	case !c.queue.WaitedForStatus(key):
+		c.queue.WaitForStatus(key)
 		return time.Nanosecond, nil // by way of the second band
 	default:
 		if err := writeCondition(ctx, c.client, d, out.condition, c.clock.Now()); err != nil {
-			c.queue.waitForStatus(key)
+			c.queue.WaitForStatus(key)
 			return 0, err
 		}
 		klog.FromContext(ctx).Info("Wrote the condition", "deployment", klog.KObj(d), "status", out.condition.Status, "reason", out.condition.Reason, "message", out.condition.Message)
@@ -350,7 +353,7 @@ func (c *Controller) tellContest(ctx context.Context, d *appsv1.Deployment, out 
 	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(d), "manager", who, "replicas", ptr.Deref(d.Spec.Replicas, 1), "want", out.replicas)
 	c.events.Eventf(d, corev1.EventTypeWarning, ReasonContested,
 		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest), or set %s to false",
-		who, ptr.Deref(d.Spec.Replicas, 1), out.replicas, explain(d, c.defaults, c.clock.Now()), AnnotationOn)
+		who, ptr.Deref(d.Spec.Replicas, 1), out.replicas, explain(d, c.defaults, c.clock.Now()), night.AnnotationOn)
 }
 
 // errStuck is what Healthy reports.
@@ -373,7 +376,7 @@ func (c *Controller) managed(now time.Time) iter.Seq[managed] {
 	return func(yield func(managed) bool) {
 		for _, obj := range c.informer.GetIndexer().List() {
 			d := obj.(*appsv1.Deployment)
-			if _, ok := d.Annotations[AnnotationOn]; !ok {
+			if _, ok := d.Annotations[night.AnnotationOn]; !ok {
 				continue
 			}
 			hpa := c.autoscalers.of(keyOf(d))

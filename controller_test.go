@@ -31,6 +31,10 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/leader"
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 func TestMain(m *testing.M) {
@@ -51,13 +55,13 @@ func (testLog) Write(p []byte) (int, error) { return len(p), nil }
 func deployment(replicas int32, annotations ...string) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", Annotations: map[string]string{
-			AnnotationOn: "true", AnnotationExpected: "3", "example.com/other": "x",
+			night.AnnotationOn: "true", night.AnnotationExpected: "3", "example.com/other": "x",
 		}},
 		Spec: appsv1.DeploymentSpec{Replicas: &replicas},
 	}
 	for _, a := range annotations {
 		name, value, _ := strings.Cut(a, "=")
-		d.Annotations[annotationPrefix+name] = value
+		d.Annotations[night.Prefix+name] = value
 	}
 	return d
 }
@@ -65,7 +69,7 @@ func deployment(replicas int32, annotations ...string) *appsv1.Deployment {
 // without removes annotations.
 func without(d *appsv1.Deployment, names ...string) *appsv1.Deployment {
 	for _, name := range names {
-		delete(d.Annotations, annotationPrefix+name)
+		delete(d.Annotations, night.Prefix+name)
 	}
 	return d
 }
@@ -84,7 +88,7 @@ func asleepSince(d *appsv1.Deployment) *appsv1.Deployment {
 func TestDecide(t *testing.T) {
 	const day, night = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
 	deleted := deployment(3)
-	deleted.DeletionTimestamp = &metav1.Time{Time: mustTime(t, day)}
+	deleted.DeletionTimestamp = &metav1.Time{Time: nighttest.Time(t, day)}
 	nilReplicas := deployment(0)
 	nilReplicas.Spec.Replicas = nil
 	nilReplicasOne := deployment(0, "expected=1")
@@ -144,7 +148,7 @@ func TestDecide(t *testing.T) {
 		{"which is then its to change", night, withCondition(deployment(6, "night-replicas=4"), corev1.ConditionTrue, ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
 		{"until it is edited", night, withCondition(deployment(6, "night-replicas=5"), corev1.ConditionTrue, ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "5 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
 	} {
-		out := decide(tc.d, testDefaults(t), tc.hpa, mustTime(t, tc.now))
+		out := decide(tc.d, nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
 		got := []string{"-", "-", formatBoundary(out.next)}
 		if out.scale {
 			got[0] = strconv.Itoa(int(out.replicas))
@@ -211,7 +215,7 @@ func newWorld(t testing.TB, clk clock.WithTicker, objects ...*appsv1.Deployment)
 	w.client.PrependReactor("update", "deployments", w.updateScale)
 	w.client.PrependReactor("patch", "deployments", w.patchStatus)
 	w.factory = informers.NewSharedInformerFactoryWithOptions(w.client, 30*time.Second, informers.WithTransform(trim))
-	w.Controller = NewController(w.client, w.factory.Apps().V1().Deployments(), clk, testDefaults(t), 4)
+	w.Controller = NewController(w.client, w.factory.Apps().V1().Deployments(), clk, nighttest.Defaults(t), 4)
 	w.Controller.events = w.events
 	return w
 }
@@ -323,7 +327,7 @@ func (w *world) run() {
 // off. The informer's resync is the only thing that goes on.
 func (w *world) until(at string) {
 	w.t.Helper()
-	time.Sleep(time.Until(mustTime(w.t, at)))
+	time.Sleep(time.Until(nighttest.Time(w.t, at)))
 	synctest.Wait()
 }
 
@@ -367,7 +371,7 @@ func TestTwoDays(t *testing.T) {
 			if want := "replicas=3 expected=3 until=2000-01-" + day + "T21:00:00Z"; c.Message != want {
 				t.Errorf("message %q, want %q", c.Message, want)
 			}
-			if at := mustTime(t, "2000-01-"+day+"T07:00:00Z"); c.LastTransitionTime.Sub(at) > time.Second {
+			if at := nighttest.Time(t, "2000-01-"+day+"T07:00:00Z"); c.LastTransitionTime.Sub(at) > time.Second {
 				t.Errorf("transition at %v, want %v", c.LastTransitionTime, at)
 			}
 			w.until("2000-01-" + day + "T20:59:59Z")
@@ -393,7 +397,7 @@ func TestEdits(t *testing.T) {
 		w.settle()
 		w.expect("scale web=1", "status web=True/NightWindow")
 		set := func(name, value string) {
-			w.edit(func(d *appsv1.Deployment) { d.Annotations[annotationPrefix+name] = value })
+			w.edit(func(d *appsv1.Deployment) { d.Annotations[night.Prefix+name] = value })
 			w.settle()
 		}
 		set("night-replicas", "0")
@@ -493,7 +497,7 @@ func TestStaleCache(t *testing.T) {
 		// The cache never sees this edit's version before the write is tried.
 		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
 			w.client.ReactionChain = w.client.ReactionChain[1:]
-			w.edit(func(d *appsv1.Deployment) { d.Annotations[AnnotationNightReplicas] = "2" })
+			w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationNightReplicas] = "2" })
 			return false, nil, nil
 		})
 		w.run()
@@ -537,8 +541,8 @@ func TestDeletedWhileQueued(t *testing.T) {
 		w.queue.Add("default/web")
 		w.settle()
 		w.expect()
-		if n := w.queue.NumRequeues("default/web"); n != 0 || len(w.queue.bands.status) != 0 {
-			t.Errorf("%d retries, %d marks left", n, len(w.queue.bands.status))
+		if n := w.queue.NumRequeues("default/web"); n != 0 || len(w.queue.Bands.Status) != 0 {
+			t.Errorf("%d retries, %d marks left", n, len(w.queue.Bands.Status))
 		}
 	})
 }
@@ -608,7 +612,7 @@ func TestStatusWaits(t *testing.T) {
 // TestCacheIsNotMutated: with KUBE_CACHE_MUTATION_DETECTOR=true, as the Makefile
 // sets it, client-go panics too; this holds without.
 func TestCacheIsNotMutated(t *testing.T) {
-	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z"))
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z"))
 	for _, d := range []*appsv1.Deployment{deployment(3), deployment(0), without(asleepSince(deployment(0)), "on"), deployment(3, "window=x")} {
 		w := newWorld(t, clk, d)
 		indexer := w.informer.GetIndexer()
@@ -761,7 +765,7 @@ func TestLastEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 20
 		w := newWorld(t, clock.RealClock{})
-		leadership := newLeadership(testElection())
+		leadership := leader.New(leader.Options{LeaderElect: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Namespace: "default", Name: "schedule-night"})
 		var late, delivered atomic.Int64
 		w.client.PrependReactor("create", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
 			if !leadership.Leading() {
@@ -772,13 +776,13 @@ func TestLastEvents(t *testing.T) {
 		})
 		var hold atomic.Bool
 		hold.Store(true) // as during the scale writes of a boundary
-		events := newEventDeliverer(w.client.CoreV1(), fieldManager, clock.RealClock{}, hold.Load)
+		events := New(w.client.CoreV1(), fieldManager, clock.RealClock{}, hold.Load)
 		events.Start(t.Context())
 		w.factory.StartWithContext(t.Context())
 		stop, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- leadership.run(t.Context(), stop, w.client.CoordinationV1(), work{w.Controller, events}, shutdownPatience)
+			done <- leadership.Run(t.Context(), stop, w.client.CoordinationV1(), work{w.Controller, events}, shutdownPatience)
 		}()
 		synctest.Wait()
 		for i := range n {
@@ -798,7 +802,7 @@ func TestLastEvents(t *testing.T) {
 
 // TestHealthy: ill only when every worker is stuck.
 func TestHealthy(t *testing.T) {
-	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z"))
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z"))
 	w := newWorld(t, clk)
 	defer w.queue.ShutDown()
 	w.finished.Store(clk.Now().UnixNano())

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"schedule-night/internal/night"
 )
 
 // convertOptions are the values of the convert command's flags.
@@ -58,7 +60,7 @@ and prints a line of kubectl for each Deployment that gives it the same schedule
 takes the old annotations off. Nothing is written. What cannot be carried over stands
 in a comment above it and is counted at the end; docs/migration.md tells it all.
 
-Deployments that have the annotation ` + AnnotationOn + ` are left alone.
+Deployments that have the annotation ` + night.AnnotationOn + ` are left alone.
 
 Exit status: 0; 1 if something could not be carried over or read; 2 for bad usage.
 
@@ -110,7 +112,7 @@ func (o *convertOptions) converter(now time.Time) (*converter, error) {
 	if _, err := parseTimeSpec(o.DefaultDowntime); err != nil {
 		errs = append(errs, fmt.Errorf("--default-downtime %w", err))
 	}
-	if _, err := ParseReplicas(o.DowntimeReplicas); err != nil {
+	if _, err := night.ParseReplicas(o.DowntimeReplicas); err != nil {
 		errs = append(errs, fmt.Errorf("--downtime-replicas %q: %w", o.DowntimeReplicas, err))
 	}
 	kubectl := []string{"kubectl"}
@@ -156,7 +158,7 @@ func (o *convertOptions) collect(ctx context.Context, c *converter, stdin io.Rea
 
 // converter gathers Deployments and what the old tools do with them.
 type converter struct {
-	defaults  Schedule          // of the controller without flags
+	defaults  night.Schedule    // of the controller without flags
 	flags     map[string]string // of the old controller, by the annotation that they stand in for
 	namespace string            // "" is all
 	excluded  []string
@@ -214,7 +216,7 @@ func (c *converter) isWanted(namespace string) bool {
 func checkName(kind, namespace, name, where string) error {
 	msgs := slices.Concat(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name))
 	if len(msgs) > 0 {
-		return fmt.Errorf("%s%s %s/%s: %s", where, kind, quote(namespace), quote(name), msgs[0])
+		return fmt.Errorf("%s%s %s/%s: %s", where, kind, night.Quote(namespace), night.Quote(name), msgs[0])
 	}
 	return nil
 }
@@ -319,7 +321,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 
 	var b strings.Builder
 	comment := func(format string, args ...any) {
-		b.WriteString("# " + printable(fmt.Sprintf(format, args...)) + "\n")
+		b.WriteString("# " + night.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
 	var whole, part, none, leftOut, without, others int
 	for _, d := range c.deployments {
@@ -361,7 +363,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 		return fmt.Errorf("printing the lines: %w", err)
 	}
 	for _, err := range c.errs {
-		fmt.Fprintln(errOut, printable(err.Error()))
+		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
 	fmt.Fprintf(errOut, "Deployments: %d carried over, %d in part, %d not, %d left out as before, %d without a schedule\n", whole, part, none, leftOut, without)
 	if others > 0 {
@@ -376,7 +378,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 // line is the command that opts a Deployment in.
 func (c *converter) line(d *appsv1.Deployment, v conversion) string {
 	words := slices.Concat(c.kubectl, []string{"-n", d.Namespace, "annotate", "deployment", d.Name})
-	for _, name := range []string{AnnotationOn, AnnotationExpected, AnnotationWindow, AnnotationTimezone, AnnotationNightReplicas, AnnotationAwakeUntil, AnnotationDaytime} {
+	for _, name := range []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil, night.AnnotationDaytime} {
 		if value, ok := v.annotations[name]; ok {
 			words = append(words, name+"="+value)
 		}

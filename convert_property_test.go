@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // shownTwice tells whether the clock shows t's time twice, because it goes back. A
@@ -70,19 +73,19 @@ func (s *oldSpec) matches(at time.Time, loc *time.Location) bool {
 }
 
 func drawOldSpec(t *rapid.T, zone string, plain []string, ranges func() []oldRange) oldSpec {
-	if uniform(t, 4) == 0 {
-		return oldSpec{text: among(t, plain...)}
+	if nighttest.Uniform(t, 4) == 0 {
+		return oldSpec{text: nighttest.Among(t, plain...)}
 	}
 	var s oldSpec
 	var parts []string
-	for range 1 + uniform(t, 3) {
-		p := oldSpan{firstDay: uniform(t, 7), lastDay: uniform(t, 7), from: 15 * uniform(t, 95)}
-		p.to = p.from + 1 + uniform(t, 24*60-p.from)
-		if uniform(t, 3) == 0 {
+	for range 1 + nighttest.Uniform(t, 3) {
+		p := oldSpan{firstDay: nighttest.Uniform(t, 7), lastDay: nighttest.Uniform(t, 7), from: 15 * nighttest.Uniform(t, 95)}
+		p.to = p.from + 1 + nighttest.Uniform(t, 24*60-p.from)
+		if nighttest.Uniform(t, 3) == 0 {
 			p.firstDay, p.lastDay = 0, 4
 		}
 		s.spans = append(s.spans, p)
-		parts = append(parts, fmt.Sprintf("%s-%s %s-%s %s", dayNames[p.firstDay], dayNames[p.lastDay], refClockText(p.from), refClockText(p.to), zone))
+		parts = append(parts, fmt.Sprintf("%s-%s %s-%s %s", night.DayNames[p.firstDay], night.DayNames[p.lastDay], nighttest.ClockText(p.from), nighttest.ClockText(p.to), zone))
 	}
 	if ranges != nil {
 		for _, r := range ranges() {
@@ -90,7 +93,7 @@ func drawOldSpec(t *rapid.T, zone string, plain []string, ranges func() []oldRan
 			parts = append(parts, r.from.Format("2006-01-02T15:04:05-07:00")+"-"+r.to.Format("2006-01-02T15:04:05-07:00"))
 		}
 	}
-	s.text = strings.Join(parts, among(t, ",", ", "))
+	s.text = strings.Join(parts, nighttest.Among(t, ",", ", "))
 	return s
 }
 
@@ -98,30 +101,30 @@ var oldZones = []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkat
 
 // TestPropertyConvertDownscaler: what is printed sleeps when kube-downscaler lets sleep.
 func TestPropertyConvertDownscaler(t *testing.T) {
-	defaults := testDefaults(t)
+	defaults := nighttest.Defaults(t)
 	rapid.Check(t, func(t *rapid.T) {
-		zone := among(t, oldZones...)
+		zone := nighttest.Among(t, oldZones...)
 		loc, err := time.LoadLocation(zone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := uniformTime(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)).Truncate(time.Minute)
+		now := nighttest.UniformTime(t, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)).Truncate(time.Minute)
 		minutes := func(n int) time.Duration { return time.Duration(n) * time.Minute }
 		past := func() oldRange {
-			to := now.Add(-minutes(uniform(t, 10000)))
-			return oldRange{to.Add(-minutes(1 + uniform(t, 10000))), to}
+			to := now.Add(-minutes(nighttest.Uniform(t, 10000)))
+			return oldRange{to.Add(-minutes(1 + nighttest.Uniform(t, 10000))), to}
 		}
 		// Awake ranges can be carried over if they hold now, and nothing overrules them.
 		awake := func() []oldRange {
-			return []oldRange{past(), {now.Add(-minutes(uniform(t, 5000))), now.Add(minutes(uniform(t, 5000)))}}
+			return []oldRange{past(), {now.Add(-minutes(nighttest.Uniform(t, 5000))), now.Add(minutes(nighttest.Uniform(t, 5000)))}}
 		}
 		asleep := func() []oldRange {
-			from := now.Add(minutes(uniform(t, 20000) - 5000))
-			return []oldRange{{from, from.Add(minutes(1 + uniform(t, 9000)))}, past()}
+			from := now.Add(minutes(nighttest.Uniform(t, 20000) - 5000))
+			return []oldRange{{from, from.Add(minutes(1 + nighttest.Uniform(t, 9000)))}, past()}
 		}
 		up, down := oldSpec{text: "always"}, oldSpec{text: "never"}
 		forceUp, forceDown := oldSpec{text: "false"}, oldSpec{text: "false"}
-		switch uniform(t, 4) {
+		switch nighttest.Uniform(t, 4) {
 		case 0:
 			up = drawOldSpec(t, zone, []string{"always", "never"}, awake)
 		case 1:
@@ -148,7 +151,7 @@ func TestPropertyConvertDownscaler(t *testing.T) {
 		// On the Deployment, or on the Namespace.
 		ns := oldAnnotations("force-uptime="+forceUp.text, "force-downtime="+forceDown.text)
 		for _, a := range []string{"uptime=" + up.text, "downtime=" + down.text} {
-			if uniform(t, 2) == 0 {
+			if nighttest.Uniform(t, 2) == 0 {
 				maps.Copy(ns, oldAnnotations(a))
 			} else {
 				maps.Copy(d.Annotations, oldAnnotations(a))
@@ -162,9 +165,9 @@ func TestPropertyConvertDownscaler(t *testing.T) {
 			}
 			return
 		}
-		var schedule Schedule
+		var schedule night.Schedule
 		if v.ok {
-			if schedule, err = ParseSchedule(v.annotations, c.defaults); err != nil {
+			if schedule, err = night.ParseSchedule(v.annotations, c.defaults); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -184,7 +187,7 @@ func TestPropertyConvertDownscaler(t *testing.T) {
 			}
 		}
 		for range 60 {
-			instants = append(instants, now.Add(minutes(uniform(t, 400*24*60))))
+			instants = append(instants, now.Add(minutes(nighttest.Uniform(t, 400*24*60))))
 		}
 		for _, at := range slices.Clone(instants) {
 			instants = append(instants, at.Add(-time.Second), at.Add(time.Minute))
@@ -222,18 +225,18 @@ func TestPropertyConvertSleepInfo(t *testing.T) {
 	texts := func(m map[string][]int) []string { return slices.Sorted(maps.Keys(m)) }
 	days := slices.Sorted(maps.Keys(weekdays))
 	start := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC) // no clock changes in January
-	defaults := testDefaults(t)
+	defaults := nighttest.Defaults(t)
 	rapid.Check(t, func(t *rapid.T) {
-		zone := among(t, "UTC", "Europe/Rome", "Asia/Kolkata", "Pacific/Chatham", "America/New_York")
+		zone := nighttest.Among(t, "UTC", "Europe/Rome", "Asia/Kolkata", "Pacific/Chatham", "America/New_York")
 		loc, err := time.LoadLocation(zone)
 		if err != nil {
 			t.Fatal(err)
 		}
-		dayText := among(t, days...)
-		sleepHour, wakeHour := among(t, texts(hours)...), among(t, texts(hours)...)
+		dayText := nighttest.Among(t, days...)
+		sleepHour, wakeHour := nighttest.Among(t, texts(hours)...), nighttest.Among(t, texts(hours)...)
 		// Different minutes, or both would be at the same time now and then.
-		sleepMinute := 5 * uniform(t, 12)
-		wakeMinute := (sleepMinute + 5*(1+uniform(t, 11))) % 60
+		sleepMinute := 5 * nighttest.Uniform(t, 12)
+		wakeMinute := (sleepMinute + 5*(1+nighttest.Uniform(t, 11))) % 60
 
 		c := testConverter(defaults, start)
 		c.sleepInfos = []*sleepInfo{sleepInfoOf(t, fmt.Sprintf(`{weekdays: %q, sleepAt: "%s:%02d", wakeUpAt: "%s:%02d", timeZone: %s}`,
@@ -242,7 +245,7 @@ func TestPropertyConvertSleepInfo(t *testing.T) {
 		if !v.ok || len(v.lost) > 0 {
 			t.Fatalf("%q", v.lost)
 		}
-		schedule, err := ParseSchedule(v.annotations, c.defaults)
+		schedule, err := night.ParseSchedule(v.annotations, c.defaults)
 		if err != nil {
 			t.Fatal(err)
 		}

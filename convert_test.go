@@ -18,10 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // testConverter is the one that no flags make.
-func testConverter(defaults Schedule, now time.Time) *converter {
+func testConverter(defaults night.Schedule, now time.Time) *converter {
 	return &converter{
 		defaults:   defaults,
 		flags:      map[string]string{downscalerUptime: "always", downscalerDowntime: "never", downscalerDowntimeReplicas: "0"},
@@ -57,13 +60,13 @@ func converted(t *testing.T, c *converter, d *appsv1.Deployment) string {
 	v := c.convert(d)
 	var lines []string
 	if v.ok {
-		if _, err := ParseSchedule(v.annotations, c.defaults); err != nil {
+		if _, err := night.ParseSchedule(v.annotations, c.defaults); err != nil {
 			t.Errorf("%v: %v", v.annotations, err)
 		}
 		var words []string
-		for _, name := range []string{AnnotationExpected, AnnotationWindow, AnnotationTimezone, AnnotationNightReplicas, AnnotationAwakeUntil} {
+		for _, name := range []string{night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil} {
 			if value, ok := v.annotations[name]; ok {
-				words = append(words, strings.TrimPrefix(name, annotationPrefix)+"="+value)
+				words = append(words, strings.TrimPrefix(name, night.Prefix)+"="+value)
 			}
 		}
 		lines = append(lines, strings.Join(words, " | "))
@@ -78,7 +81,7 @@ func converted(t *testing.T, c *converter, d *appsv1.Deployment) string {
 }
 
 func TestConvertDownscaler(t *testing.T) {
-	now := mustTime(t, "2026-11-29T12:00:00Z") // a Sunday
+	now := nighttest.Time(t, "2026-11-29T12:00:00Z") // a Sunday
 	const office = "uptime=Mon-Fri 08:00-18:00 Europe/Berlin"
 	for _, tc := range []struct {
 		name       string
@@ -196,7 +199,7 @@ func TestConvertDownscaler(t *testing.T) {
 			want: `lost: downscaler/downtime "2026-12-23T12:00:00+00:00-2026-12-23T12:00:00+00:00": ends before it starts`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := testConverter(testDefaults(t), now)
+			c := testConverter(nighttest.Defaults(t), now)
 			split := func(text string) map[string]string {
 				return oldAnnotations(slices.DeleteFunc(strings.Split(text, "; "), func(s string) bool { return s == "" })...)
 			}
@@ -268,7 +271,7 @@ func TestConvertSleepInfo(t *testing.T) {
 		{"its own patch", `{weekdays: "*", sleepAt: "20:00", wakeUpAt: "08:00", suspendDeployments: false, patches: [{target: {group: apps, kind: Deployment}, patch: x}]}`,
 			"lost: the SleepInfo patches Deployments in its own way"},
 	} {
-		c := testConverter(testDefaults(t), mustTime(t, "2026-11-29T12:00:00Z"))
+		c := testConverter(nighttest.Defaults(t), nighttest.Time(t, "2026-11-29T12:00:00Z"))
 		c.sleepInfos = []*sleepInfo{sleepInfoOf(t, tc.spec)}
 		if got := converted(t, c, oldDeployment(3)); got != tc.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", tc.name, got, tc.want)
@@ -313,7 +316,7 @@ func TestSleepInfoSelects(t *testing.T) {
 func TestConvertConflicts(t *testing.T) {
 	hours := sleepInfoOf(t, `{weekdays: "*", sleepAt: "20:00", wakeUpAt: "08:00"}`)
 	on := oldDeployment(3, "downtime=always")
-	on.Annotations[AnnotationOn] = "true"
+	on.Annotations[night.AnnotationOn] = "true"
 	for _, tc := range []struct {
 		d     *appsv1.Deployment
 		infos []*sleepInfo
@@ -324,7 +327,7 @@ func TestConvertConflicts(t *testing.T) {
 		{on, []*sleepInfo{hours}, "note: has schedule-night.svc/on already; left alone"},
 		{deployment(3), nil, ""},
 	} {
-		c := testConverter(testDefaults(t), mustTime(t, "2026-11-29T12:00:00Z"))
+		c := testConverter(nighttest.Defaults(t), nighttest.Time(t, "2026-11-29T12:00:00Z"))
 		c.sleepInfos = tc.infos
 		if got := converted(t, c, tc.d); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
@@ -391,8 +394,8 @@ func TestConvertPlan(t *testing.T) {
 		var annotations []string
 		for _, word := range call[5:] {
 			switch name, value, ok := strings.Cut(word, "="); {
-			case ok && strings.HasPrefix(name, annotationPrefix):
-				annotations = append(annotations, strings.TrimPrefix(name, annotationPrefix)+"="+value)
+			case ok && strings.HasPrefix(name, night.Prefix):
+				annotations = append(annotations, strings.TrimPrefix(name, night.Prefix)+"="+value)
 			case strings.HasPrefix(word, downscalerPrefix) && strings.HasSuffix(word, "-"):
 			default:
 				t.Errorf("%q in %q", word, call)

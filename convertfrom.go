@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // The annotations of kube-downscaler that are read.
@@ -83,11 +85,11 @@ func (c *converter) convert(d *appsv1.Deployment) conversion {
 		}
 	}
 	switch {
-	case d.Annotations[AnnotationOn] != "":
+	case d.Annotations[night.AnnotationOn] != "":
 		if out.source == "" && len(infos) == 0 {
 			return conversion{}
 		}
-		return conversion{source: cmp.Or(out.source, "SleepInfo"), notes: []string{"has " + AnnotationOn + " already; left alone"}}
+		return conversion{source: cmp.Or(out.source, "SleepInfo"), notes: []string{"has " + night.AnnotationOn + " already; left alone"}}
 	case len(infos) == 0:
 		return out
 	case out.source != "":
@@ -106,35 +108,35 @@ func (v *conversion) lose(format string, args ...any) {
 	v.lost = append(v.lost, fmt.Sprintf(format, args...))
 }
 
-// finish fills in the annotations, if they are to be had. Night is the count that the
+// finish fills in the annotations, if they are to be had. NightReplicas is the count that the
 // old tool scales down to, original the count before it did, 0 if that is not known.
 // Neither tool holds a count in the day or scales up at night.
-func (v *conversion) finish(d *appsv1.Deployment, defaults Schedule, window Window, zone string, night, original int32) {
+func (v *conversion) finish(d *appsv1.Deployment, defaults night.Schedule, window night.Window, zone string, nightReplicas, original int32) {
 	expected := original
 	if expected == 0 {
 		expected = ptr.Deref(d.Spec.Replicas, 1) // the API's default
 	}
 	switch {
 	case expected == 0:
-		v.lose("cannot tell the replicas of the day: there are 0 now; run this again while it is awake, or add %s yourself", AnnotationExpected)
-	case expected <= night:
-		v.notes = append(v.notes, fmt.Sprintf("never scaled down: %d replicas are not above the %d of the night", expected, night))
+		v.lose("cannot tell the replicas of the day: there are 0 now; run this again while it is awake, or add %s yourself", night.AnnotationExpected)
+	case expected <= nightReplicas:
+		v.notes = append(v.notes, fmt.Sprintf("never scaled down: %d replicas are not above the %d of the night", expected, nightReplicas))
 		return
 	}
-	v.annotations[AnnotationOn] = "true"
-	v.annotations[AnnotationExpected] = fmt.Sprint(expected)
-	v.annotations[AnnotationWindow] = window.String()
-	v.annotations[AnnotationTimezone] = zone
-	v.annotations[AnnotationDaytime] = string(DaytimeWakeOnly)
-	if night != 0 {
-		v.annotations[AnnotationNightReplicas] = fmt.Sprint(night)
+	v.annotations[night.AnnotationOn] = "true"
+	v.annotations[night.AnnotationExpected] = fmt.Sprint(expected)
+	v.annotations[night.AnnotationWindow] = window.String()
+	v.annotations[night.AnnotationTimezone] = zone
+	v.annotations[night.AnnotationDaytime] = string(night.DaytimeWakeOnly)
+	if nightReplicas != 0 {
+		v.annotations[night.AnnotationNightReplicas] = fmt.Sprint(nightReplicas)
 	}
-	if _, err := ParseSchedule(v.annotations, defaults); err != nil {
+	if _, err := night.ParseSchedule(v.annotations, defaults); err != nil {
 		v.lose("%s", err)
 		return
 	}
 	if v.ok = expected > 0; !v.ok {
-		v.notes = append(v.notes, fmt.Sprintf("the schedule would be %s %s", quote(window.String()), zone))
+		v.notes = append(v.notes, fmt.Sprintf("the schedule would be %s %s", night.Quote(window.String()), zone))
 	}
 }
 
@@ -165,14 +167,14 @@ func (c *converter) fromDownscaler(d *appsv1.Deployment) conversion {
 	}
 	for _, name := range []string{downscalerForceUptime, downscalerForceDowntime} {
 		if value, ok := d.Annotations[name]; ok && !strings.EqualFold(value, "false") {
-			v.lose("%s %s on a Deployment: py-kube-downscaler does not read it there, GoKubeDownscaler does; take it away, or write the window that is meant", name, quote(value))
+			v.lose("%s %s on a Deployment: py-kube-downscaler does not read it there, GoKubeDownscaler does; take it away, or write the window that is meant", name, night.Quote(value))
 		}
 		if strings.EqualFold(values[name], "true") {
-			v.lose("%s has no end: take it away and run this again, or write %s or %s", name, AnnotationAwakeUntil, AnnotationAsleepUntil)
+			v.lose("%s has no end: take it away and run this again, or write %s or %s", name, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil)
 			values[name] = "never"
 		}
 	}
-	night := v.replicas(downscalerDowntimeReplicas, values[downscalerDowntimeReplicas])
+	nightReplicas := v.replicas(downscalerDowntimeReplicas, values[downscalerDowntimeReplicas])
 	original := v.replicas(downscalerOriginalReplicas, cmp.Or(d.Annotations[downscalerOriginalReplicas], "0"))
 	specs, zone := v.timeSpecs(values)
 	if len(v.lost) > 0 {
@@ -182,14 +184,14 @@ func (c *converter) fromDownscaler(d *appsv1.Deployment) conversion {
 	if end.After(awakeUntil) {
 		awakeUntil = end
 	}
-	if window.len() == 0 {
+	if window.Len() == 0 {
 		v.notes = append(v.notes, "never asleep; left out")
 		return v
 	}
 	if awakeUntil.After(c.now) {
-		v.annotations[AnnotationAwakeUntil] = awakeUntil.Format(time.RFC3339)
+		v.annotations[night.AnnotationAwakeUntil] = awakeUntil.Format(time.RFC3339)
 	}
-	v.finish(d, c.defaults, window, zone.String(), night, original)
+	v.finish(d, c.defaults, window, zone.String(), nightReplicas, original)
 	return v
 }
 
@@ -222,7 +224,7 @@ func (c *converter) downscalerValues(deployment, namespace map[string]string) (m
 		}
 		if ok {
 			values[name] = value
-			sources = append(sources, fmt.Sprintf("%s %s%s", name, quote(value), of))
+			sources = append(sources, fmt.Sprintf("%s %s%s", name, night.Quote(value), of))
 		}
 	}
 	for _, name := range []string{downscalerForceUptime, downscalerForceDowntime} {
@@ -251,13 +253,13 @@ func (v *conversion) exclusions(deployment, namespace map[string]string) (until 
 		of := [2]string{"", " of the Namespace"}[i]
 		// Any other value than false excludes.
 		if value, ok := annotations[downscalerExclude]; ok && !strings.EqualFold(value, "false") {
-			v.notes = append(v.notes, fmt.Sprintf("left out: %s %s%s", downscalerExclude, quote(value), of))
+			v.notes = append(v.notes, fmt.Sprintf("left out: %s %s%s", downscalerExclude, night.Quote(value), of))
 			return until, true
 		}
 		if value := annotations[downscalerExcludeUntil]; value != "" {
 			t, err := parseExcludeUntil(value)
 			if err != nil {
-				v.lose("%s %s%s: %v", downscalerExcludeUntil, quote(value), of, err)
+				v.lose("%s %s%s: %v", downscalerExcludeUntil, night.Quote(value), of, err)
 			} else if t.After(until) {
 				until = t
 			}
@@ -268,9 +270,9 @@ func (v *conversion) exclusions(deployment, namespace map[string]string) (until 
 
 // replicas reads a count.
 func (v *conversion) replicas(name, value string) int32 {
-	n, err := ParseReplicas(value)
+	n, err := night.ParseReplicas(value)
 	if err != nil {
-		v.lose("%s %s: %v", name, quote(value), err)
+		v.lose("%s %s: %v", name, night.Quote(value), err)
 	}
 	return n
 }
@@ -304,7 +306,7 @@ func (v *conversion) timeSpecs(values map[string]string) (specs downscalerSpecs,
 			v.notes = append(v.notes, from.name+" ends at 23:59, and so does this: write 24:00 if the whole day is meant")
 		}
 	}
-	zone, err := ParseLocation(cmp.Or(name, "UTC"))
+	zone, err := night.ParseLocation(cmp.Or(name, "UTC"))
 	if err != nil {
 		v.lose("%v", err)
 	}
@@ -318,7 +320,7 @@ func (v *conversion) timeSpecs(values map[string]string) (specs downscalerSpecs,
 // A range of time in which it is asleep becomes items for its dates; one in which it
 // is awake cannot be in a window and is an override if it holds now. Ranges that are
 // over are left out.
-func (v *conversion) combine(s downscalerSpecs, zone *time.Location, now time.Time) (window Window, awakeUntil time.Time) {
+func (v *conversion) combine(s downscalerSpecs, zone *time.Location, now time.Time) (window night.Window, awakeUntil time.Time) {
 	var asleep week
 	for m := range asleep {
 		asleep[m] = !s.forceUp.week[m] && (s.forceDown.week[m] || !s.up.week[m] || s.down.week[m])
@@ -336,14 +338,14 @@ func (v *conversion) combine(s downscalerSpecs, zone *time.Location, now time.Ti
 			v.lose("the downtime %s: %v", r, err)
 		default:
 			for _, it := range items {
-				window.add(it)
+				window.Add(it)
 			}
 		}
 	}
 	awake := func(r instants) {
 		switch {
 		case r.from.After(now):
-			v.lose("the uptime %s, which is still ahead: set %s=%s once it has begun", r, AnnotationAwakeUntil, r.to.Format(time.RFC3339))
+			v.lose("the uptime %s, which is still ahead: set %s=%s once it has begun", r, night.AnnotationAwakeUntil, r.to.Format(time.RFC3339))
 		case r.to.After(awakeUntil):
 			awakeUntil = r.to
 		}
@@ -427,7 +429,7 @@ func (s *sleepInfo) lost() (list []string) {
 	}
 	for _, p := range s.Spec.Patches {
 		if p.Target.Group != "apps" || p.Target.Kind != "Deployment" {
-			list = append(list, fmt.Sprintf("patches of %s: only replicas are changed here", quote(p.Target.String())))
+			list = append(list, fmt.Sprintf("patches of %s: only replicas are changed here", night.Quote(p.Target.String())))
 		}
 	}
 	return list
@@ -435,10 +437,10 @@ func (s *sleepInfo) lost() (list []string) {
 
 func (c *converter) fromSleepInfo(d *appsv1.Deployment, info *sleepInfo) conversion {
 	spec := &info.Spec
-	v := conversion{annotations: map[string]string{}, source: fmt.Sprintf("SleepInfo %s: %s from %s to %s", info.Name, quote(spec.Weekdays), quote(spec.SleepAt), quote(spec.WakeUpAt))}
+	v := conversion{annotations: map[string]string{}, source: fmt.Sprintf("SleepInfo %s: %s from %s to %s", info.Name, night.Quote(spec.Weekdays), night.Quote(spec.SleepAt), night.Quote(spec.WakeUpAt))}
 	zone := cmp.Or(spec.TimeZone, "UTC")
 	if spec.TimeZone != "" {
-		v.source += " " + quote(spec.TimeZone)
+		v.source += " " + night.Quote(spec.TimeZone)
 	}
 	if info.patchesDeployments() {
 		v.lose("the SleepInfo patches Deployments in its own way")
@@ -448,8 +450,8 @@ func (c *converter) fromSleepInfo(d *appsv1.Deployment, info *sleepInfo) convers
 		v.lose("without wakeUpAt it is never woken; a window has an end, so say when")
 		return v
 	}
-	if _, err := ParseLocation(zone); err != nil {
-		v.lose("timeZone %s: %v", quote(zone), err)
+	if _, err := night.ParseLocation(zone); err != nil {
+		v.lose("timeZone %s: %v", night.Quote(zone), err)
 		return v
 	}
 	asleep, err := sleepWeek(spec.Weekdays, spec.SleepAt, spec.WakeUpAt)

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"schedule-night/internal/night"
 )
 
-const minutesPerWeek = 7 * minutesPerDay
+const minutesPerWeek = 7 * night.MinutesPerDay
 
 // week is a set of minutes of a local week; minute 0 is Monday's first.
 type week [minutesPerWeek]bool
@@ -21,7 +23,7 @@ type week [minutesPerWeek]bool
 // set adds the minutes [from, to) of a day, 0 being Monday.
 func (w *week) set(day, from, to int) {
 	for m := from; m < to; m++ {
-		w[day*minutesPerDay+m] = true
+		w[day*night.MinutesPerDay+m] = true
 	}
 }
 
@@ -41,7 +43,7 @@ type dailySpan struct{ start, end int }
 
 func (s dailySpan) minutes() int {
 	if s.end <= s.start {
-		return s.end - s.start + minutesPerDay
+		return s.end - s.start + night.MinutesPerDay
 	}
 	return s.end - s.start
 }
@@ -66,18 +68,18 @@ func (w *week) runs() (runs [][2]int) {
 // some. It tries the spans that the set's own runs are made of on all days on which
 // they fit, and takes the one that adds most, until nothing is missing: so that it
 // finds what a person would write, such as 20:00-08:00, Sat-Sun 00:00-24:00.
-func (w *week) window() Window {
-	var result Window
-	spans := []dailySpan{{0, minutesPerDay}}
+func (w *week) window() night.Window {
+	var result night.Window
+	spans := []dailySpan{{0, night.MinutesPerDay}}
 	add := func(start, end int) {
 		if span := (dailySpan{start, end}); !slices.Contains(spans, span) {
 			spans = append(spans, span)
 		}
 	}
 	for _, run := range w.runs() {
-		start, end := run[0]%minutesPerDay, (run[0]+run[1])%minutesPerDay
+		start, end := run[0]%night.MinutesPerDay, (run[0]+run[1])%night.MinutesPerDay
 		if end == 0 {
-			end = minutesPerDay
+			end = night.MinutesPerDay
 		}
 		switch whole := (dailySpan{start, end}).minutes(); {
 		case start == end: // days of 24 hours, but not from midnight
@@ -87,7 +89,7 @@ func (w *week) window() Window {
 		default:
 			add(start, end) // may fit into each of its days
 		}
-		add(start, minutesPerDay)
+		add(start, night.MinutesPerDay)
 		add(0, end)
 	}
 
@@ -100,20 +102,23 @@ func (w *week) window() Window {
 				best, bestDays, most = span, days, added
 			}
 		}
-		var days Days
+		var days []time.Weekday
 		for day := range 7 {
 			if bestDays&(1<<day) == 0 {
 				continue
 			}
-			days.weekdays |= 1 << ((day + 1) % 7)
+			days = append(days, time.Weekday((day+1)%7))
 			for m := range best.minutes() {
-				missing[(day*minutesPerDay+best.start+m)%minutesPerWeek] = false
+				missing[(day*night.MinutesPerDay+best.start+m)%minutesPerWeek] = false
 			}
 		}
-		result.add(item{days: days, start: int16(best.start), end: int16(best.end)})
+		result.Add(night.Item{Days: night.OnWeekdays(days...), Start: int16(best.start), End: int16(best.end)})
 	}
 	return result
 }
+
+// allDays has a bit for each day of a week.
+const allDays = 1<<7 - 1
 
 // fit tells on which days (bit 0 is Monday) to sleep for a span, and how many of the
 // missing minutes that adds: on every day, if it lies in the set on each, so that the
@@ -123,7 +128,7 @@ func (w *week) fit(span dailySpan, missing *week) (days uint8, added int) {
 	for day := range 7 {
 		n, ok := 0, true
 		for m := 0; m < span.minutes() && ok; m++ {
-			at := (day*minutesPerDay + span.start + m) % minutesPerWeek
+			at := (day*night.MinutesPerDay + span.start + m) % minutesPerWeek
 			if ok = w[at]; missing[at] {
 				n++
 			}
@@ -135,7 +140,7 @@ func (w *week) fit(span dailySpan, missing *week) (days uint8, added int) {
 		}
 	}
 	if everywhere {
-		days = everyDay
+		days = allDays
 	}
 	return days, added
 }
@@ -192,15 +197,15 @@ func parseTimeSpec(text string) (timeSpec, error) {
 			err = errors.New("want always, never, or such as Mon-Fri 08:00-18:00 Europe/Berlin")
 		}
 		if err != nil {
-			return spec, fmt.Errorf("%s: %w", quote(part), err)
+			return spec, fmt.Errorf("%s: %w", night.Quote(part), err)
 		}
 	}
 	return spec, nil
 }
 
 func (s *timeSpec) addRange(from, to string) error {
-	start, err1 := parseInstant(from)
-	end, err2 := parseInstant(to)
+	start, err1 := night.ParseInstant(from)
+	end, err2 := night.ParseInstant(to)
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
@@ -227,7 +232,7 @@ func (s *timeSpec) addWeekly(match []string) error {
 	from, to := minutes(match[2], match[3]), minutes(match[4], match[5])
 	zone := match[6]
 	switch {
-	case match[3] > "59" || match[5] > "59" || from > minutesPerDay || to > minutesPerDay:
+	case match[3] > "59" || match[5] > "59" || from > night.MinutesPerDay || to > night.MinutesPerDay:
 		return errors.New("want times from 00:00 to 24:00")
 	case to == 0:
 		return errors.New("py-kube-downscaler never matches an end of 00:00; write 24:00")
@@ -237,13 +242,13 @@ func (s *timeSpec) addWeekly(match []string) error {
 	case zone == "":
 		return errors.New("without a time zone, the one of the controller counts ($TZ); write it")
 	case s.zone != "" && s.zone != zone:
-		return fmt.Errorf("a Deployment has one time zone, and there is %s already", quote(s.zone))
+		return fmt.Errorf("a Deployment has one time zone, and there is %s already", night.Quote(s.zone))
 	}
-	if _, err := ParseLocation(zone); err != nil {
+	if _, err := night.ParseLocation(zone); err != nil {
 		return err
 	}
 	s.zone = zone
-	s.minuteShort = s.minuteShort || to == minutesPerDay-1
+	s.minuteShort = s.minuteShort || to == night.MinutesPerDay-1
 	for day := first; ; day = (day + 1) % 7 {
 		s.week.set(day, from, to)
 		if day == last {
@@ -254,21 +259,21 @@ func (s *timeSpec) addWeekly(match []string) error {
 
 // parseDayName is the number of a weekday by its first three letters, 0 for Monday.
 func parseDayName(name string) (int, error) {
-	for i, day := range dayNames {
+	for i, day := range night.DayNames {
 		if strings.EqualFold(day, name) {
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("%s is not a day; use %s", quote(name), weekdayList)
+	return 0, fmt.Errorf("%s is not a day; use %s", night.Quote(name), night.WeekdayList)
 }
 
 // dateItems are the items of a Window that sleep in a range of time, which must
 // start and end at whole minutes of the zone.
-func dateItems(r instants, loc *time.Location) ([]item, error) {
-	minute := func(t time.Time) (date, int, error) {
-		d, local := dateOf(t, loc), t.In(loc)
+func dateItems(r instants, loc *time.Location) ([]night.Item, error) {
+	minute := func(t time.Time) (night.Date, int, error) {
+		d, local := night.DateOf(t, loc), t.In(loc)
 		m := local.Hour()*60 + local.Minute()
-		if !instant(d, m, loc).Equal(t) {
+		if !night.Instant(d, m, loc).Equal(t) {
 			return 0, 0, fmt.Errorf("%s is no whole minute of %s, or is in an hour that its clocks repeat", t.Format(time.RFC3339), loc)
 		}
 		return d, m, nil
@@ -279,12 +284,12 @@ func dateItems(r instants, loc *time.Location) ([]item, error) {
 		return nil, err
 	}
 	if end == 0 { // the end of the day before
-		last, end = last-1, minutesPerDay
+		last, end = last-1, night.MinutesPerDay
 	}
-	var items []item
-	add := func(first, last date, start, end int) {
+	var items []night.Item
+	add := func(first, last night.Date, start, end int) {
 		if first <= last && start < end {
-			items = append(items, item{days: Days{dates: []dateRange{{first, last}}}, start: int16(start), end: int16(end)})
+			items = append(items, night.Item{Days: night.OnDates(first, last), Start: int16(start), End: int16(end)})
 		}
 	}
 	if first == last {
@@ -292,14 +297,14 @@ func dateItems(r instants, loc *time.Location) ([]item, error) {
 		return items, nil
 	}
 	if start > 0 {
-		add(first, first, start, minutesPerDay)
+		add(first, first, start, night.MinutesPerDay)
 		first++
 	}
-	if end < minutesPerDay {
+	if end < night.MinutesPerDay {
 		last--
 	}
-	add(first, last, 0, minutesPerDay)
-	if end < minutesPerDay {
+	add(first, last, 0, night.MinutesPerDay)
+	if end < night.MinutesPerDay {
 		add(last+1, last+1, 0, end)
 	}
 	return items, nil
@@ -313,7 +318,7 @@ func sleepWeek(weekdays, sleepAt, wakeUpAt string) (week, error) {
 	var points [minutesPerWeek]int8
 	days, err := parseCron(cron.Dow, weekdays)
 	if err != nil {
-		return week{}, fmt.Errorf("weekdays %s: %w", quote(weekdays), err)
+		return week{}, fmt.Errorf("weekdays %s: %w", night.Quote(weekdays), err)
 	}
 	for _, p := range []struct {
 		field, value string
@@ -321,15 +326,15 @@ func sleepWeek(weekdays, sleepAt, wakeUpAt string) (week, error) {
 	}{{"sleepAt", sleepAt, sleep}, {"wakeUpAt", wakeUpAt, wake}} {
 		split := strings.Split(p.value, ":")
 		if len(split) != 2 {
-			return week{}, fmt.Errorf("%s %s: want HH:MM", p.field, quote(p.value))
+			return week{}, fmt.Errorf("%s %s: want HH:MM", p.field, night.Quote(p.value))
 		}
 		hours, err1 := parseCron(cron.Hour, split[0])
 		minutes, err2 := parseCron(cron.Minute, split[1])
 		if err := cmp.Or(err1, err2); err != nil {
-			return week{}, fmt.Errorf("%s %s: %w", p.field, quote(p.value), err)
+			return week{}, fmt.Errorf("%s %s: %w", p.field, night.Quote(p.value), err)
 		}
 		for m := range points {
-			day := (m/minutesPerDay + 1) % 7 // of cron: Monday is 1
+			day := (m/night.MinutesPerDay + 1) % 7 // of cron: Monday is 1
 			if days>>day&1 == 1 && hours>>(m/60%24)&1 == 1 && minutes>>(m%60)&1 == 1 {
 				points[m] |= p.point
 			}

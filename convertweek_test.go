@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"schedule-night/internal/night"
 )
 
 // These tests need no more than schedule.go and convertweek.go: make fuzz builds them
@@ -31,7 +33,7 @@ func TestSleepWeekdays(t *testing.T) {
 		}
 		var got []int
 		for day := range 7 {
-			if asleep[(day+6)%7*minutesPerDay+12*60] {
+			if asleep[(day+6)%7*night.MinutesPerDay+12*60] {
 				got = append(got, day)
 			}
 		}

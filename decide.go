@@ -6,6 +6,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // decision is what one look at a Deployment comes to. It is computed from the
@@ -43,12 +45,12 @@ type decision struct {
 // An autoscaler that targets the Deployment (nil: none) makes its day wake-only. At
 // 0 replicas it stands aside; a night count above 0 is set on going to sleep, not
 // below the autoscaler's minimum, and then left to it.
-func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.Time) decision {
+func decide(d *appsv1.Deployment, defaults night.Schedule, hpa *autoscaler, now time.Time) decision {
 	if d.DeletionTimestamp != nil {
 		return decision{}
 	}
 	schedule, err := scheduleOf(d, defaults)
-	var state State
+	var state night.State
 	if err == nil && schedule.On {
 		state, err = schedule.At(now)
 	}
@@ -74,7 +76,7 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 	}
 	out.scale = replicas != out.replicas
 	switch {
-	case !state.Asleep && schedule.Daytime == DaytimeWakeOnly:
+	case !state.Asleep && schedule.Daytime == night.DaytimeWakeOnly:
 		// Where an autoscaler may go down to 0 by itself, 0 in the day is its choice.
 		atZero := replicas == 0 && (hpa == nil || !hpa.toZero)
 		out.scale = (slept || atZero) && replicas < out.replicas
@@ -85,7 +87,7 @@ func decide(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, now time.T
 	// chosen them. Else a night in which the record could not be written any more would
 	// never end.
 	tells := out.replicas == 0 && (hpa == nil || !hpa.toZero)
-	if state.Asleep && !slept && out.scale && schedule.Daytime == DaytimeWakeOnly && !tells {
+	if state.Asleep && !slept && out.scale && schedule.Daytime == night.DaytimeWakeOnly && !tells {
 		out.recordFirst = true
 		if hpa != nil { // which must see that the night's count has not been set yet
 			out.condition.Message = appliedRecord{replicas, schedule.Expected, state.Next}.String()
@@ -118,7 +120,7 @@ func release(d *appsv1.Deployment, replicas int32, record appliedRecord) decisio
 }
 
 // explain says in words what the decision about a Deployment rests on, and until when.
-func explain(d *appsv1.Deployment, defaults Schedule, now time.Time) string {
+func explain(d *appsv1.Deployment, defaults night.Schedule, now time.Time) string {
 	s, err := scheduleOf(d, defaults)
 	if err != nil || !s.On {
 		return "not managed any more"

@@ -38,16 +38,16 @@ const (
 // that a restart of the API server costs none.
 var eventRetry = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Jitter: 0.1, Steps: 20}
 
-// EventRecorder tells users about a Deployment by an event.
-type EventRecorder interface {
+// Recorder tells users about a Deployment by an event.
+type Recorder interface {
 	Eventf(object *appsv1.Deployment, eventtype, reason, format string, args ...any)
 }
 
-// eventDeliverer is an EventRecorder that loses nothing: client-go's broadcaster
+// Deliverer is an EventRecorder that loses nothing: client-go's broadcaster
 // drops what its sink cannot take at once, half the events of a boundary of
 // 2,000 Deployments. It counts, aggregates and limits like that one, by the
 // same correlator.
-type eventDeliverer struct {
+type Deliverer struct {
 	client     corev1client.EventsGetter
 	component  string // that they come from
 	correlator *record.EventCorrelator
@@ -62,8 +62,8 @@ type eventDeliverer struct {
 	lost    atomic.Int64
 }
 
-func newEventDeliverer(client corev1client.EventsGetter, component string, clk clock.Clock, hold func() bool) *eventDeliverer {
-	return &eventDeliverer{
+func New(client corev1client.EventsGetter, component string, clk clock.Clock, hold func() bool) *Deliverer {
+	return &Deliverer{
 		client:     client,
 		component:  component,
 		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: correlatedEvents, Clock: clk}),
@@ -85,7 +85,7 @@ type pendingEvent struct {
 }
 
 // Eventf queues an event and returns at once.
-func (e *eventDeliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
+func (e *Deliverer) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
 	pending := &pendingEvent{d.Namespace, d.Name, d.UID, d.ResourceVersion, e.clock.Now(), eventtype, reason, fmt.Sprintf(format, args...)}
 	select {
 	case e.backlog <- pending:
@@ -114,7 +114,7 @@ func (p *pendingEvent) event(component string) *corev1.Event {
 }
 
 // Start starts the senders. They work until Shutdown, or until ctx is done.
-func (e *eventDeliverer) Start(ctx context.Context) {
+func (e *Deliverer) Start(ctx context.Context) {
 	ctx, e.stop = context.WithCancel(ctx)
 	for range eventSenders {
 		e.senders.Go(func() { e.send(ctx) })
@@ -123,7 +123,7 @@ func (e *eventDeliverer) Start(ctx context.Context) {
 
 // Shutdown delivers what waits, until ctx is done, and stops the senders. What
 // is left then is lost, and logged as such.
-func (e *eventDeliverer) Shutdown(ctx context.Context) {
+func (e *Deliverer) Shutdown(ctx context.Context) {
 	close(e.closing)
 	done := make(chan struct{})
 	go func() { e.senders.Wait(); close(done) }()
@@ -138,7 +138,7 @@ func (e *eventDeliverer) Shutdown(ctx context.Context) {
 	}
 }
 
-func (e *eventDeliverer) send(ctx context.Context) {
+func (e *Deliverer) send(ctx context.Context) {
 	for {
 		var event *pendingEvent
 		select {
@@ -162,7 +162,7 @@ func (e *eventDeliverer) send(ctx context.Context) {
 	}
 }
 
-func (e *eventDeliverer) isClosing() bool {
+func (e *Deliverer) isClosing() bool {
 	select {
 	case <-e.closing:
 		return true
@@ -172,7 +172,7 @@ func (e *eventDeliverer) isClosing() bool {
 }
 
 // deliver writes one event, or the count of one that is there already.
-func (e *eventDeliverer) deliver(ctx context.Context, event *corev1.Event) {
+func (e *Deliverer) deliver(ctx context.Context, event *corev1.Event) {
 	result, err := e.correlator.EventCorrelate(event)
 	if err == nil && result.Skip {
 		return // the same object has had too many of late
@@ -193,7 +193,7 @@ func (e *eventDeliverer) deliver(ctx context.Context, event *corev1.Event) {
 	}
 }
 
-func (e *eventDeliverer) write(ctx context.Context, result *record.EventCorrelateResult) error {
+func (e *Deliverer) write(ctx context.Context, result *record.EventCorrelateResult) error {
 	ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 	defer cancel()
 	events := e.client.Events(result.Event.Namespace)

@@ -20,9 +20,9 @@ import (
 )
 
 // deliver emits events, shuts down, and returns what the API server then has.
-func deliver(t *testing.T, client *fake.Clientset, hold func() bool, emit func(*eventDeliverer)) ([]corev1.Event, *eventDeliverer) {
+func deliver(t *testing.T, client *fake.Clientset, hold func() bool, emit func(*Deliverer)) ([]corev1.Event, *Deliverer) {
 	t.Helper()
-	e := newEventDeliverer(client.CoreV1(), fieldManager, clock.RealClock{}, hold)
+	e := New(client.CoreV1(), fieldManager, clock.RealClock{}, hold)
 	e.Start(context.Background())
 	emit(e)
 	deadline, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -44,7 +44,7 @@ func TestEventsOfOneBoundary(t *testing.T) {
 		client := fake.NewClientset()
 		var busy atomic.Bool
 		busy.Store(true)
-		events, e := deliver(t, client, busy.Load, func(e *eventDeliverer) {
+		events, e := deliver(t, client, busy.Load, func(e *Deliverer) {
 			for i := range 2000 {
 				d := deployment(3)
 				d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
@@ -68,7 +68,7 @@ func TestEventsOfOneBoundary(t *testing.T) {
 // TestEventsAggregate: the same event again counts up, and too many are dropped.
 func TestEventsAggregate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		events, _ := deliver(t, fake.NewClientset(), never, func(e *eventDeliverer) {
+		events, _ := deliver(t, fake.NewClientset(), never, func(e *Deliverer) {
 			for range 5 {
 				e.Eventf(deployment(3), corev1.EventTypeWarning, ReasonInvalidSchedule, "the same")
 				time.Sleep(time.Minute)
@@ -92,7 +92,7 @@ func TestEventsRetry(t *testing.T) {
 			}
 			return false, nil, nil
 		})
-		events, e := deliver(t, client, never, func(e *eventDeliverer) {
+		events, e := deliver(t, client, never, func(e *Deliverer) {
 			refused := errors.New("connection refused")
 			answer.Store(&refused)
 			e.Eventf(deployment(3), corev1.EventTypeNormal, ReasonScaledUp, "while away")

@@ -48,7 +48,7 @@ func runUnderFire(args []string) error {
 	o.schedule.addFlags(&flags)
 	o.cluster.addFlags(&flags)
 	o.addControllerFlags(&flags)
-	o.election.addFlags(&flags)
+	o.election.AddFlags(&flags)
 	o.log.addFlags(&flags)
 	if err := flags.Parse(args); err != nil {
 		return err

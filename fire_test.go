@@ -31,6 +31,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 var (
@@ -61,7 +64,7 @@ type subject struct {
 	// mode is what its annotations say: "scheduled", "invalid" or "out".
 	mode            string
 	annotations     map[string]string
-	schedule        *refCase
+	schedule        *nighttest.Case
 	expected, night int32
 	wakeOnly        bool
 	// touched tells that its owner or somebody else has changed it since it was last
@@ -81,7 +84,7 @@ type fire struct {
 	*testing.T
 	rng      *rand.Rand
 	seed     uint64
-	zones    *refZones
+	zones    *nighttest.Zones
 	storage  *storage
 	admin    *kubernetes.Clientset
 	subjects []*subject
@@ -109,7 +112,7 @@ type fire struct {
 // from minute to minute. All that is drawn comes from the seed; how the processes
 // interleave does not.
 func TestFire(t *testing.T) {
-	f := &fire{T: t, seed: *fireSeed, zones: mustZones(t), faults: map[string]int{}}
+	f := &fire{T: t, seed: *fireSeed, zones: nighttest.LoadZones(t), faults: map[string]int{}}
 	if f.seed == 0 {
 		f.seed = uint64(time.Now().UnixNano())
 	}
@@ -203,34 +206,34 @@ func (f *fire) redraw(s *subject) {
 	switch f.rng.IntN(12) {
 	case 0:
 		s.mode = "out"
-		s.annotations = map[string]string{AnnotationExpected: strconv.Itoa(int(s.expected))}
+		s.annotations = map[string]string{night.AnnotationExpected: strconv.Itoa(int(s.expected))}
 		if f.rng.IntN(2) == 0 {
-			s.annotations[AnnotationOn] = "false"
+			s.annotations[night.AnnotationOn] = "false"
 		}
 		return
 	case 1:
 		s.mode = "invalid"
-		s.annotations = map[string]string{AnnotationOn: "true", AnnotationExpected: strconv.Itoa(int(s.expected)), AnnotationWindow: "21:00-21:00"}
+		s.annotations = map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: strconv.Itoa(int(s.expected)), night.AnnotationWindow: "21:00-21:00"}
 		return
 	}
-	zone := f.zones.names[f.rng.IntN(len(f.zones.names))]
+	zone := f.zones.Names[f.rng.IntN(len(f.zones.Names))]
 	if f.rng.IntN(2) == 0 { // where most people live
 		zone = []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Australia/Lord_Howe", "America/Santiago"}[f.rng.IntN(6)]
 	}
 	from, to := f.now.AddDate(0, 0, -6), f.now.AddDate(0, 0, 14)
-	s.schedule = rapid.Custom(func(t *rapid.T) *refCase {
-		return newDrawer(t, f.now.In(f.zones.byName[zone]), 6).schedule(f.zones, zone, func(loc *time.Location) *refClock { return walkClock(loc, from, to) })
+	s.schedule = rapid.Custom(func(t *rapid.T) *nighttest.Case {
+		return nighttest.NewDrawer(t, f.now.In(f.zones.ByName[zone]), 6).Schedule(f.zones, zone, func(loc *time.Location) *nighttest.Clock { return nighttest.WalkClock(loc, from, to) })
 	}).Example(int(f.rng.Uint32() >> 1))
-	s.annotations = maps.Clone(s.schedule.annotations)
-	s.annotations[AnnotationTimezone] = zone // not everybody's default
-	s.annotations[AnnotationExpected] = strconv.Itoa(int(s.expected))
+	s.annotations = maps.Clone(s.schedule.Annotations)
+	s.annotations[night.AnnotationTimezone] = zone // not everybody's default
+	s.annotations[night.AnnotationExpected] = strconv.Itoa(int(s.expected))
 	if f.rng.IntN(3) == 0 {
 		s.night = int32(f.rng.IntN(3))
-		s.annotations[AnnotationNightReplicas] = strconv.Itoa(int(s.night))
+		s.annotations[night.AnnotationNightReplicas] = strconv.Itoa(int(s.night))
 	}
 	if f.rng.IntN(4) == 0 {
 		s.wakeOnly = true
-		s.annotations[AnnotationDaytime] = string(DaytimeWakeOnly)
+		s.annotations[night.AnnotationDaytime] = string(night.DaytimeWakeOnly)
 	}
 }
 
@@ -266,7 +269,7 @@ func (f *fire) write(ctx context.Context, s *subject) error {
 		f.audit.counts[s.uid][s.night] = true
 	}
 	annotations := map[string]any{}
-	for _, name := range annotationNames {
+	for _, name := range night.AnnotationNames {
 		annotations[name] = nil
 		if value, ok := s.annotations[name]; ok {
 			annotations[name] = value
@@ -524,7 +527,7 @@ func (f *fire) advance(by time.Duration) {
 func (f *fire) calm() {
 	ctx := f.Context()
 	for _, s := range f.subjects { // windows end where their reference does
-		if s.schedule != nil && s.schedule.clock.until.Before(f.now.AddDate(0, 0, 3)) {
+		if s.schedule != nil && s.schedule.Clock.Until.Before(f.now.AddDate(0, 0, 3)) {
 			f.redraw(s)
 		}
 	}
@@ -579,7 +582,7 @@ func (f *fire) wrong(ctx context.Context) []string {
 	}
 	for _, s := range f.subjects {
 		s.touched = false
-		asleep := s.mode == "scheduled" && s.schedule.asleep(now)
+		asleep := s.mode == "scheduled" && s.schedule.Asleep(now)
 		if s.asleep && !asleep && s.mode == "scheduled" {
 			f.wakes++
 		}
@@ -597,7 +600,7 @@ func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 		status = condition.Status
 	}
 	mode := s.mode
-	if mode == "scheduled" && s.schedule.awakeUntil.After(now) && s.schedule.asleepUntil.After(now) {
+	if mode == "scheduled" && s.schedule.AwakeUntil.After(now) && s.schedule.AsleepUntil.After(now) {
 		mode = "invalid"
 	}
 	switch mode {
@@ -620,7 +623,7 @@ func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 		return nil
 	}
 	want, wantStatus := s.expected, corev1.ConditionFalse
-	if s.schedule.asleep(now) {
+	if s.schedule.Asleep(now) {
 		want, wantStatus = s.night, corev1.ConditionTrue
 	}
 	switch {

@@ -28,6 +28,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"schedule-night/internal/leader"
 )
 
 const (
@@ -63,7 +65,7 @@ func newCommand() *cobra.Command {
 	o.schedule.addFlags(flags.FlagSet("schedule defaults"))
 	o.cluster.addFlags(flags.FlagSet("cluster"))
 	o.addControllerFlags(flags.FlagSet("controller"))
-	o.election.addFlags(flags.FlagSet("leader election"))
+	o.election.AddFlags(flags.FlagSet("leader election"))
 	o.log.addFlags(flags.FlagSet("logging"))
 
 	cmd := &cobra.Command{
@@ -132,10 +134,10 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		debug.SetGCPercent(25)
 	}
 
-	leadership := newLeadership(o.election)
+	leadership := leader.New(o.election)
 	writerConfig := rest.CopyConfig(config)
 	writerConfig.Timeout = requestTimeout
-	writerConfig.Wrap(leadership.guard)
+	writerConfig.Wrap(leadership.Guard)
 	writer, err := kubernetes.NewForConfig(writerConfig)
 	if err != nil {
 		return fmt.Errorf("making the client: %w", err)
@@ -143,7 +145,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 
 	// Renewals must not wait behind the workers' requests.
 	leaseConfig := rest.CopyConfig(config)
-	leaseConfig.Timeout = o.election.requestTimeout()
+	leaseConfig.Timeout = o.election.RequestTimeout()
 	leases, err := coordinationv1client.NewForConfig(leaseConfig)
 	if err != nil {
 		return fmt.Errorf("making the Lease's client: %w", err)
@@ -167,7 +169,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 			}
 		}
 	}
-	events := newEventDeliverer(writer.CoreV1(), fieldManager, clk, func() bool { return controller.queue.urgent() > 0 })
+	events := New(writer.CoreV1(), fieldManager, clk, func() bool { return controller.queue.Urgent() > 0 })
 	events.Start(ctx)
 	controller.events = events
 	controller.metrics.register(controller.totals, func() float64 { return float64(events.lost.Load()) })
@@ -187,7 +189,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 			page = newStatusPage(controller, o.schedule.defaults, clk, synced)
 		}
 		handler := newHandler(
-			[]check{{"leader-election", func() error { return leadership.watchdog.Check(nil) }}, {"workers", controller.Healthy}},
+			[]check{{"leader-election", func() error { return leadership.Watchdog.Check(nil) }}, {"workers", controller.Healthy}},
 			[]check{{"informers", func() error {
 				if !synced() {
 					return errors.New("the caches are not synced yet")
@@ -217,7 +219,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	}
 	logger.Info("Caches synced")
 
-	err = leadership.run(ctx, stop, leases, work{controller, events}, shutdownPatience)
+	err = leadership.Run(ctx, stop, leases, work{controller, events}, shutdownPatience)
 	if err == nil {
 		logger.Info("Stopped")
 	}
@@ -228,7 +230,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 // that wait. These are writes too, and must not follow the release of the Lease.
 type work struct {
 	*Controller
-	events *eventDeliverer
+	events *Deliverer
 }
 
 // Run is the controller's, and delivers its last events.
@@ -263,7 +265,7 @@ func (o *options) newInformerFactory(client kubernetes.Interface) (informers.Sha
 type options struct {
 	schedule scheduleOptions
 	cluster  clusterOptions
-	election electionOptions
+	election leader.Options
 	log      logOptions
 
 	Workers       int
@@ -297,7 +299,7 @@ func (o *options) validate() error {
 		}
 	}
 	if o.election.LeaderElect {
-		errs = append(errs, o.election.validate())
+		errs = append(errs, o.election.Validate())
 	}
 	return errors.Join(append(errs, o.log.apply(os.Stderr))...)
 }

@@ -16,11 +16,13 @@ import (
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night/nighttest"
 )
 
 // TestMetricsLint holds the metrics to Prometheus' own conventions.
 func TestMetricsLint(t *testing.T) {
-	w := newWorld(t, clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z")), deployment(3))
+	w := newWorld(t, clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z")), deployment(3))
 	defer w.queue.ShutDown()
 	m := w.metrics
 	registry := prometheus.NewPedanticRegistry()
@@ -55,7 +57,7 @@ func TestClusterMetrics(t *testing.T) {
 		deployment(3, "window=x"),
 		without(deployment(3), "on"),
 	}
-	w := newWorld(t, clocktesting.NewFakeClock(mustTime(t, "2026-11-28T23:00:00Z")))
+	w := newWorld(t, clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z")))
 	defer w.queue.ShutDown()
 	for i, d := range objects {
 		d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprint(i))

@@ -27,6 +27,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	"k8s.io/klog/v2"
+
+	"schedule-night/internal/night"
 )
 
 const (
@@ -39,7 +41,7 @@ type usageError struct{ error }
 
 // scheduleOptions are what Deployments without the annotation get.
 type scheduleOptions struct {
-	defaults Schedule
+	defaults night.Schedule
 	timezone string
 	night    int64
 }
@@ -120,14 +122,14 @@ func flagError(name string, value any, format string, args ...any) error {
 func (o *scheduleOptions) validate() error {
 	var errs []error
 	var err error
-	if o.defaults.Location, err = ParseLocation(o.timezone); err != nil {
+	if o.defaults.Location, err = night.ParseLocation(o.timezone); err != nil {
 		errs = append(errs, flagError("timezone", o.timezone, "%w", err))
 	}
-	if o.defaults.NightReplicas, err = ParseReplicas(fmt.Sprint(o.night)); err != nil {
+	if o.defaults.NightReplicas, err = night.ParseReplicas(fmt.Sprint(o.night)); err != nil {
 		errs = append(errs, flagError("night-replicas", o.night, "%w", err))
 	}
-	if d := o.defaults.WakeStagger; d < 0 || d > maxWakeDelay {
-		errs = append(errs, flagError("wake-stagger", d, "want 0s to %v", maxWakeDelay))
+	if d := o.defaults.WakeStagger; d < 0 || d > night.MaxWakeDelay {
+		errs = append(errs, flagError("wake-stagger", d, "want 0s to %v", night.MaxWakeDelay))
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // totals sum up the managed Deployments at one instant.
@@ -85,8 +87,8 @@ type planRow struct {
 	Error         string           `json:"error"`
 	Transitions   []planTransition `json:"transitions"`
 
-	schedule *Schedule // nil if there is none that can be read
-	next     time.Time // as State.Next
+	schedule *night.Schedule // nil if there is none that can be read
+	next     time.Time       // as State.Next
 	saved    savings
 }
 
@@ -100,7 +102,7 @@ type planTransition struct {
 // savings are hours of what does not run.
 type savings struct{ replicas, cores, gibibytes float64 }
 
-func newPlanRow(d *appsv1.Deployment, defaults Schedule, hpa *autoscaler, from, to time.Time) planRow {
+func newPlanRow(d *appsv1.Deployment, defaults night.Schedule, hpa *autoscaler, from, to time.Time) planRow {
 	row := planRow{Namespace: d.Namespace, Name: d.Name, State: planUnmanaged, Replicas: ptr.Deref(d.Spec.Replicas, 1), Transitions: []planTransition{}}
 	schedule, err := scheduleOf(d, defaults)
 	switch {
@@ -145,7 +147,7 @@ type stretch struct {
 
 // stretches follows a schedule through [from, to]. A change at to itself is a last
 // stretch of no length.
-func stretches(s *Schedule, from, to time.Time) []stretch {
+func stretches(s *night.Schedule, from, to time.Time) []stretch {
 	var list []stretch
 	for {
 		state, err := s.At(from)

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"schedule-night/internal/night"
 )
 
 const (
@@ -37,7 +39,7 @@ const (
 // as a page and as JSON. Every replica does, not only the leader.
 type statusPage struct {
 	source   source
-	defaults Schedule
+	defaults night.Schedule
 	clock    clock.PassiveClock
 	synced   func() bool
 	// turn is held while an answer is made: readers, however many, take at most one
@@ -52,7 +54,7 @@ type source interface {
 	managed(now time.Time) iter.Seq[managed]
 }
 
-func newStatusPage(s source, defaults Schedule, clk clock.PassiveClock, synced func() bool) *statusPage {
+func newStatusPage(s source, defaults night.Schedule, clk clock.PassiveClock, synced func() bool) *statusPage {
 	return &statusPage{source: s, defaults: defaults, clock: clk, synced: synced, turn: make(chan struct{}, 1), rowsTime: maxRowsTime}
 }
 
@@ -121,25 +123,25 @@ func parsePageQuery(raw string) (pageQuery, error) {
 		value := list[0]
 		switch {
 		case len(list) > 1:
-			return q, fmt.Errorf("%s is given more than once", quote(name))
+			return q, fmt.Errorf("%s is given more than once", night.Quote(name))
 		case name == "namespace":
 			if msgs := validation.IsDNS1123Label(value); value != "" && len(msgs) > 0 {
-				return q, fmt.Errorf("namespace %s: want the name of a namespace", quote(value))
+				return q, fmt.Errorf("namespace %s: want the name of a namespace", night.Quote(value))
 			}
 			q.namespace = value
 		case name == "state":
 			if value != "" && !slices.Contains(pageStates, value) {
-				return q, fmt.Errorf("state %s: want asleep, awake, invalid or overdue", quote(value))
+				return q, fmt.Errorf("state %s: want asleep, awake, invalid or overdue", night.Quote(value))
 			}
 			q.state = value
 		case name == "page":
 			n, err := strconv.ParseUint(value, 10, 31)
 			if err != nil || n == 0 {
-				return q, fmt.Errorf("page %s: want a number from 1", quote(value))
+				return q, fmt.Errorf("page %s: want a number from 1", night.Quote(value))
 			}
 			q.page = int(n)
 		default:
-			return q, fmt.Errorf("%s is not known; want namespace, state or page", quote(name))
+			return q, fmt.Errorf("%s is not known; want namespace, state or page", night.Quote(name))
 		}
 	}
 	return q, nil
@@ -261,7 +263,7 @@ func (p *statusPage) json(q pageQuery, now time.Time) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("encoding the schedule: %w", err)
 	}
-	return printable(string(text)) + "\n", nil
+	return night.Printable(string(text)) + "\n", nil
 }
 
 // pageText is the page's template, in html/template's language. Its only style is a
@@ -336,7 +338,7 @@ func newFilter(name, value string, values []string) filter {
 		f.Options = append(f.Options, option{value, true})
 	}
 	for _, v := range values {
-		f.Options = append(f.Options, option{printable(v), v == value})
+		f.Options = append(f.Options, option{night.Printable(v), v == value})
 	}
 	return f
 }
@@ -395,7 +397,7 @@ func (p *statusPage) view(q pageQuery, now time.Time) (pageView, error) {
 	v := pageView{
 		Title:   "schedule-night",
 		Time:    timeView{now.UTC().Format(time.RFC3339), now.In(zone).Format("Mon 2 Jan 15:04:05 ") + zone.String()},
-		Saved:   saved{amount(l.totals.SavedReplicas), amount(l.totals.SavedCores), amount(l.totals.SavedBytes / (1 << 30))},
+		Saved:   saved{night.Amount(l.totals.SavedReplicas), night.Amount(l.totals.SavedCores), night.Amount(l.totals.SavedBytes / (1 << 30))},
 		Filters: []filter{newFilter("namespace", q.namespace, l.namespaces), newFilter("state", q.state, pageStates)},
 		Now:     percent(pagePast),
 		Ticks:   ticks(now, zone),
@@ -463,7 +465,7 @@ func groups(l *listing, first int, rows []pageRow, axis *time.Location, now time
 		name := heading(first + i)
 		if i == 0 || name != heading(first+i-1) {
 			list = append(list, group{
-				Title:     printable(name),
+				Title:     night.Printable(name),
 				Invalid:   name == "",
 				Continued: first+i > 0 && name == heading(first+i-1),
 				Count:     counts[name],
@@ -477,12 +479,12 @@ func groups(l *listing, first int, rows []pageRow, axis *time.Location, now time
 
 func newRowView(row *pageRow, axis *time.Location, now time.Time) rowView {
 	v := rowView{
-		Namespace: printable(row.Namespace),
-		Name:      printable(row.Name),
+		Namespace: night.Printable(row.Namespace),
+		Name:      night.Printable(row.Name),
 		State:     row.State,
 		Overdue:   row.Overdue,
 		Replicas:  row.Replicas,
-		Error:     printable(row.Error),
+		Error:     night.Printable(row.Error),
 	}
 	if row.Error != "" || row.schedule == nil {
 		return v
@@ -557,9 +559,9 @@ const tickHours = 3
 func ticks(now time.Time, zone *time.Location) []tick {
 	begin, end := now.Add(-pagePast), now.Add(pageFuture)
 	var list []tick
-	for d := dateOf(begin, zone); d <= dateOf(end, zone); d++ {
+	for d := night.DateOf(begin, zone); d <= night.DateOf(end, zone); d++ {
 		for hour := 0; hour < 24; hour += tickHours {
-			at := instant(d, hour*60, zone)
+			at := night.Instant(d, hour*60, zone)
 			if !at.After(begin) || !at.Before(end) {
 				continue
 			}
@@ -603,7 +605,7 @@ func localTime(t, now time.Time) string {
 // inUnits is a length of time, rounded up, in the two units that matter.
 func inUnits(d time.Duration) string {
 	minutes := int((d + time.Minute - 1) / time.Minute)
-	days, hours, minutes := minutes/minutesPerDay, minutes/60%24, minutes%60
+	days, hours, minutes := minutes/night.MinutesPerDay, minutes/60%24, minutes%60
 	switch {
 	case days > 0 && hours > 0:
 		return fmt.Sprintf("%d d %d h", days, hours)

@@ -21,6 +21,9 @@ import (
 	"k8s.io/client-go/informers"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // pageNow is a Friday evening.
@@ -29,7 +32,7 @@ const pageNow = "2026-11-27T20:30:00Z"
 // newTestPage makes the status page of a controller that has the Deployments in its cache.
 func newTestPage(t *testing.T, now string, deployments ...*appsv1.Deployment) *statusPage {
 	t.Helper()
-	w := newWorld(t, clocktesting.NewFakeClock(mustTime(t, now)))
+	w := newWorld(t, clocktesting.NewFakeClock(nighttest.Time(t, now)))
 	t.Cleanup(w.queue.ShutDown)
 	for _, d := range deployments {
 		trimmed, err := trim(d)
@@ -412,8 +415,8 @@ func hostileDeployments() []*appsv1.Deployment {
 			placed(text, text, deployment(3)),
 			placed("in-name", text, deployment(0)),
 			placed(text, fmt.Sprint("in-namespace-", i), deployment(3, "asleep-until=2026-11-28T01:00:00Z")))
-		for _, annotation := range []string{AnnotationOn, AnnotationExpected, AnnotationWindow, AnnotationTimezone, AnnotationExcept, AnnotationAwakeUntil, AnnotationDaytime, AnnotationWakeDelay} {
-			name := strings.TrimPrefix(annotation, annotationPrefix)
+		for _, annotation := range []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationDaytime, night.AnnotationWakeDelay} {
+			name := strings.TrimPrefix(annotation, night.Prefix)
 			list = append(list, placed("in-annotation", fmt.Sprint(name, i), deployment(3, name+"="+text)))
 		}
 	}
@@ -659,7 +662,7 @@ func TestPageManyChanges(t *testing.T) {
 
 // TestPageTicks: the axis shows full hours of its zone, also over clock changes.
 func TestPageTicks(t *testing.T) {
-	zone, err := ParseLocation("Europe/Berlin")
+	zone, err := night.ParseLocation("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,7 +674,7 @@ func TestPageTicks(t *testing.T) {
 		"2026-11-27T19:41:07Z": "8.90% 20.44%=Sat 31.98%=03:00 43.52%=06:00 55.06%=09:00 66.60%=12:00 78.13%=15:00 89.67%=18:00",
 	} {
 		var got []string
-		for _, tick := range ticks(mustTime(t, now), zone) {
+		for _, tick := range ticks(nighttest.Time(t, now), zone) {
 			text := tick.X
 			if tick.Text != "" {
 				text += "=" + tick.Text

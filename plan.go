@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 	cliflag "k8s.io/component-base/cli/flag"
+
+	"schedule-night/internal/night"
 )
 
 // maxPlanPeriod bounds --for: a bar of a month is the most that a terminal can show.
@@ -107,7 +109,7 @@ func (o *planOptions) planner(now time.Time) (*planner, error) {
 	errs := []error{o.schedule.validate(), o.cluster.validate()}
 	from, err := now, error(nil)
 	if o.From != "" {
-		if from, err = parseInstant(o.From); err != nil {
+		if from, err = night.ParseInstant(o.From); err != nil {
 			errs = append(errs, fmt.Errorf("--from %q: %w", o.From, err))
 		}
 	}
@@ -155,7 +157,7 @@ func (o *planOptions) collect(ctx context.Context, p *planner, stdin io.Reader) 
 
 // planner gathers what will happen to Deployments in (from, to].
 type planner struct {
-	defaults  Schedule
+	defaults  night.Schedule
 	namespace string // "" is all
 	excluded  []string
 	selector  labels.Selector
@@ -271,10 +273,10 @@ func (p *planner) print(format string, out, errOut io.Writer) error {
 		return fmt.Errorf("printing the plan: %w", err)
 	}
 	for _, note := range p.notes {
-		fmt.Fprintln(errOut, printable(note))
+		fmt.Fprintln(errOut, night.Printable(note))
 	}
 	for _, err := range p.errs {
-		fmt.Fprintln(errOut, printable(err.Error()))
+		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
 	if len(p.errs) > 0 {
 		return fmt.Errorf("invalid schedules or documents: %d", len(p.errs))
@@ -292,7 +294,7 @@ func (p *planner) json() (string, error) {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(buffer.String()) {
-		b.WriteString(printable(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(night.Printable(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	return b.String(), nil
 }

@@ -30,6 +30,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // runPlan runs the command plan.
@@ -74,7 +77,7 @@ func manifest(name string, annotations ...string) string {
 	b.WriteString("  annotations:\n    example.com/other: x\n")
 	for _, a := range annotations {
 		name, value, _ := strings.Cut(a, "=")
-		fmt.Fprintf(&b, "    %s%s: %q\n", annotationPrefix, name, value)
+		fmt.Fprintf(&b, "    %s%s: %q\n", night.Prefix, name, value)
 	}
 	b.WriteString("spec: {replicas: 3}\n")
 	return b.String()
@@ -311,7 +314,7 @@ func TestPlanHostile(t *testing.T) {
 // planOf is a plan for the Deployments, one for each list of annotations.
 func planOf(t *testing.T, from string, period time.Duration, deployments ...*appsv1.Deployment) *planner {
 	t.Helper()
-	p := &planner{defaults: testDefaults(t), selector: labels.Everything(), from: mustTime(t, from)}
+	p := &planner{defaults: nighttest.Defaults(t), selector: labels.Everything(), from: nighttest.Time(t, from)}
 	p.to = p.from.Add(period)
 	p.autoscalers = map[string]*autoscaler{}
 	for _, d := range deployments {

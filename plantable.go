@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"schedule-night/internal/night"
 )
 
 // screen is what the table is made for.
@@ -56,10 +58,10 @@ func (p *planner) table(s screen) string {
 		b.WriteByte('\n')
 	}
 	if n := len(p.rows) - len(managed); n > 0 {
-		b.WriteString(fold(fmt.Sprintf("Not managed (no %s=true): %d", AnnotationOn, n), s.width))
+		b.WriteString(fold(fmt.Sprintf("Not managed (no %s=true): %d", night.AnnotationOn, n), s.width))
 	}
 	b.WriteString(fold(fmt.Sprintf("Saves %s replica-hours, %s CPU-hours and %s GiB-hours of memory in %s",
-		amount(saved.replicas), amount(saved.cores), amount(saved.gibibytes), span(p.to.Sub(p.from))), s.width))
+		night.Amount(saved.replicas), night.Amount(saved.cores), night.Amount(saved.gibibytes), span(p.to.Sub(p.from))), s.width))
 	return b.String()
 }
 
@@ -145,7 +147,7 @@ func (p *planner) cells(managed []planRow, zoneNames bool) [][]string {
 				next += offset
 			}
 		}
-		rows = append(rows, []string{printable(row.Namespace), printable(row.Name), row.State, strconv.Itoa(int(row.Replicas)), expected, next})
+		rows = append(rows, []string{night.Printable(row.Namespace), night.Printable(row.Name), row.State, strconv.Itoa(int(row.Replicas)), expected, next})
 	}
 	return rows
 }
@@ -265,7 +267,7 @@ func (a axis) ruler() string {
 }
 
 // bar draws a schedule, each cell by what holds in its two halves.
-func (a axis) bar(s *Schedule) string {
+func (a axis) bar(s *night.Schedule) string {
 	if s == nil {
 		return strings.Repeat("?", a.cells)
 	}

@@ -14,12 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"schedule-night/internal/night"
 )
 
 // ConditionAsleep is our condition on a Deployment's status: True while it
 // sleeps, False while it is awake, Unknown while its schedule cannot be read.
 // It is also our record: the API server keeps it over our restarts.
-const ConditionAsleep appsv1.DeploymentConditionType = annotationPrefix + "Asleep"
+const ConditionAsleep appsv1.DeploymentConditionType = night.Prefix + "Asleep"
 
 // Reasons of the condition.
 const (
@@ -106,7 +108,7 @@ func (r appliedRecord) wakeTo(replicas int32, annotations map[string]string) int
 	if replicas != r.replicas {
 		return replicas
 	}
-	if n, err := ParseReplicas(annotations[AnnotationExpected]); err == nil {
+	if n, err := night.ParseReplicas(annotations[night.AnnotationExpected]); err == nil {
 		return n
 	}
 	return r.expected
@@ -137,7 +139,7 @@ func appendBoundary(b []byte, t time.Time) []byte {
 	return t.AppendFormat(b, time.RFC3339Nano) // a fraction of a second only where there is one
 }
 
-func scheduleCondition(s *Schedule, state State) appsv1.DeploymentCondition {
+func scheduleCondition(s *night.Schedule, state night.State) appsv1.DeploymentCondition {
 	c := appsv1.DeploymentCondition{
 		Type:    ConditionAsleep,
 		Status:  corev1.ConditionFalse,
@@ -208,4 +210,31 @@ func writeCondition(ctx context.Context, client kubernetes.Interface, d *appsv1.
 		return fmt.Errorf("writing the condition: %w", err)
 	}
 	return nil
+}
+
+// replicasManager is the field manager that last set spec.replicas, other than we, as
+// the live object's managedFields have it; "" if none does.
+func replicasManager(live *appsv1.Deployment) string {
+	var name string
+	var latest metav1.Time
+	for _, entry := range live.ManagedFields {
+		if entry.Manager == fieldManager || entry.FieldsV1 == nil {
+			continue
+		}
+		var owned struct {
+			Spec struct {
+				Replicas *struct{} `json:"f:replicas"`
+			} `json:"f:spec"`
+		}
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned); err != nil || owned.Spec.Replicas == nil {
+			continue
+		}
+		if name == "" || entry.Time != nil && latest.Before(entry.Time) {
+			name = entry.Manager
+			if entry.Time != nil {
+				latest = *entry.Time
+			}
+		}
+	}
+	return name
 }

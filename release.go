@@ -21,6 +21,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // releaseOptions are the values of the release command's flags.
@@ -45,7 +47,7 @@ func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release [-n NAMESPACE | -A] [-l LABELS] [--dry-run] [flags]",
 		Short: "Wakes the Deployments that sleep, and opts them out",
-		Long: `Wakes the Deployments that sleep, and takes the annotation ` + AnnotationOn + ` off them.
+		Long: `Wakes the Deployments that sleep, and takes the annotation ` + night.AnnotationOn + ` off them.
 
 Run it before uninstalling, or nobody will wake them. It works with your own rights,
 whether a controller runs or not. Deployments that are awake are left as they are.`,
@@ -71,7 +73,7 @@ whether a controller runs or not. Deployments that are awake are left as they ar
 type releaser struct {
 	client   kubernetes.Interface
 	clock    clock.PassiveClock
-	defaults Schedule
+	defaults night.Schedule
 	dryRun   bool
 	out      io.Writer
 
@@ -138,7 +140,7 @@ func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 		was := ptr.Deref(d.Spec.Replicas, 1)
 		if !r.dryRun {
 			patch, err := json.Marshal(map[string]any{
-				"metadata": map[string]any{"resourceVersion": d.ResourceVersion, "annotations": map[string]any{AnnotationOn: nil}},
+				"metadata": map[string]any{"resourceVersion": d.ResourceVersion, "annotations": map[string]any{night.AnnotationOn: nil}},
 				"spec":     map[string]any{"replicas": replicas},
 			})
 			if err != nil {

@@ -15,6 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 // TestRelease: what the command does with Deployments in each state.
@@ -48,7 +51,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		r := &releaser{client: client, clock: clocktesting.NewFakePassiveClock(mustTime(t, "2026-11-28T23:00:00Z")), defaults: testDefaults(t), dryRun: dryRun, out: &out}
+		r := &releaser{client: client, clock: clocktesting.NewFakePassiveClock(nighttest.Time(t, "2026-11-28T23:00:00Z")), defaults: nighttest.Defaults(t), dryRun: dryRun, out: &out}
 		err = r.run(t.Context(), "", []string{"kube-system"}, parsed)
 		return out.String(), err
 	}
@@ -73,7 +76,7 @@ func TestRelease(t *testing.T) {
 		if *d.Spec.Replicas != want {
 			t.Errorf("%s: at %d, want %d", name, *d.Spec.Replicas, want)
 		}
-		_, on := d.Annotations[AnnotationOn]
+		_, on := d.Annotations[night.AnnotationOn]
 		if released := name == "recorded" || name == "edited" || name == "unrecorded"; on == released && name != "unmanaged" {
 			t.Errorf("%s: opted in: %v", name, on)
 		}

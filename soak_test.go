@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	k8stesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
 var soakFor = flag.Duration("soak", 20*time.Second, "how long to soak")
@@ -30,7 +33,7 @@ const (
 // TestSoak makes 10,000 passes a second while days go by and Deployments come and go:
 // the memory and the goroutines of the controller stay what they are.
 func TestSoak(t *testing.T) {
-	clk := clocktesting.NewFakeClock(mustTime(t, "2026-11-28T12:00:00Z"))
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T12:00:00Z"))
 	var objects []*appsv1.Deployment
 	for i := range soakDeployments {
 		objects = append(objects, soaked(i))
@@ -39,7 +42,7 @@ func TestSoak(t *testing.T) {
 	w.client.PrependReactor("create", "events", func(action k8stesting.Action) (bool, apiruntime.Object, error) {
 		return true, action.(k8stesting.CreateAction).GetObject(), nil // and forgotten
 	})
-	events := newEventDeliverer(w.client.CoreV1(), fieldManager, steadyClock{clk}, func() bool { return w.queue.urgent() > 0 })
+	events := New(w.client.CoreV1(), fieldManager, steadyClock{clk}, func() bool { return w.queue.Urgent() > 0 })
 	w.Controller.events = events
 	events.Start(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
@@ -112,7 +115,7 @@ func soaked(i int) *appsv1.Deployment {
 	d := deployment(3, "window=21:00-07:00")
 	d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 	if i%10 == 0 {
-		d.Annotations[AnnotationWindow] = "soon" // invalid
+		d.Annotations[night.AnnotationWindow] = "soon" // invalid
 	}
 	return d
 }

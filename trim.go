@@ -5,6 +5,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/lru"
+
+	"schedule-night/internal/night"
 )
 
 const (
@@ -57,7 +59,7 @@ var (
 )
 
 // annotationValues are what annotations say, in the order of annotationNames.
-type annotationValues [len(annotationNames)]struct {
+type annotationValues [len(night.AnnotationNames)]struct {
 	value string
 	ok    bool
 }
@@ -66,14 +68,14 @@ type annotationValues [len(annotationNames)]struct {
 func trimAnnotations(annotations map[string]string) map[string]string {
 	var values annotationValues
 	text := 0
-	for i, name := range annotationNames {
+	for i, name := range night.AnnotationNames {
 		value, ok := annotations[name]
 		values[i].value, values[i].ok = value, ok
 		text += len(value)
 	}
 	return sharedAnnotations.of(values, text, func() map[string]string {
 		kept := map[string]string{}
-		for i, name := range annotationNames {
+		for i, name := range night.AnnotationNames {
 			if values[i].ok {
 				kept[name] = values[i].value
 			}

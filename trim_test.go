@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"schedule-night/internal/night"
 )
 
 func TestTrim(t *testing.T) {
@@ -52,7 +54,7 @@ func TestTrimShares(t *testing.T) {
 	} {
 		a, b := trimDeployment(tc.a), trimDeployment(tc.b)
 		for _, pair := range [][2]*appsv1.Deployment{{a, tc.a}, {b, tc.b}} {
-			for _, name := range annotationNames {
+			for _, name := range night.AnnotationNames {
 				got, ok := pair[0].Annotations[name]
 				want, wanted := pair[1].Annotations[name]
 				if got != want || ok != wanted {

@@ -11,6 +11,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
 )
 
 // keyOf is the key that client-go's own functions give a Deployment.
@@ -23,7 +25,7 @@ func keyOf(d *appsv1.Deployment) string {
 // concerns tells whether a Deployment has opted in, rightly or not, or has opted
 // out while our record says that it sleeps.
 func concerns(d *appsv1.Deployment) bool {
-	_, on := d.Annotations[AnnotationOn]
+	_, on := d.Annotations[night.AnnotationOn]
 	return on || isAsleep(d)
 }
 
@@ -38,14 +40,14 @@ func changed(old, cur *appsv1.Deployment) bool {
 }
 
 // scheduleOf is a Deployment's schedule; see scheduleFor.
-func scheduleOf(d *appsv1.Deployment, defaults Schedule) (Schedule, error) {
+func scheduleOf(d *appsv1.Deployment, defaults night.Schedule) (night.Schedule, error) {
 	return scheduleFor(keyOf(d), d.Annotations, defaults)
 }
 
 // scheduleFor is the schedule of the workload with the given key. Its own part of
 // --wake-stagger is in its wake delay, so that every boundary is the true one.
-func scheduleFor(key string, annotations map[string]string, defaults Schedule) (Schedule, error) {
-	s, err := ParseSchedule(annotations, defaults)
+func scheduleFor(key string, annotations map[string]string, defaults night.Schedule) (night.Schedule, error) {
+	s, err := night.ParseSchedule(annotations, defaults)
 	if s.WakeStagger > 0 {
 		s.WakeDelay += staggerOf(key, s.WakeStagger)
 	}

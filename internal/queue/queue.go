@@ -1,4 +1,4 @@
-package main
+package queue
 
 import (
 	"sync"
@@ -17,24 +17,24 @@ const (
 	maxBackoff = 300 * time.Second
 )
 
-// keyQueue is a rate-limited workqueue in two bands: a key that only waits for its
+// Queue is a rate-limited workqueue in two bands: a key that only waits for its
 // status write is handed out when no other key waits. At a boundary, people wait
 // for Pods, not for conditions.
-type keyQueue struct {
+type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
-	bands *bands
+	Bands *bands
 }
 
-func newKeyQueue(clk clock.WithTicker) *keyQueue {
+func New(clk clock.WithTicker) *Queue {
 	b := &bands{
 		first:  workqueue.DefaultQueue[string](),
 		second: workqueue.DefaultQueue[string](),
-		status: sets.New[string](),
+		Status: sets.New[string](),
 	}
 	// The default limiter has a bucket for all keys together as well, which would
 	// make one namespace's trouble everybody's.
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](minBackoff, maxBackoff)
-	return &keyQueue{
+	return &Queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{
 			DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{
 				Name:  queueName,
@@ -42,21 +42,21 @@ func newKeyQueue(clk clock.WithTicker) *keyQueue {
 				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: queueName, Clock: clk, Queue: b}),
 			}),
 		}),
-		bands: b,
+		Bands: b,
 	}
 }
 
-// waitForStatus puts the key into the second band from its next Add on.
-func (q *keyQueue) waitForStatus(key string) { q.bands.setStatus(key, true) }
+// WaitForStatus puts the key into the second band from its next Add on.
+func (q *Queue) WaitForStatus(key string) { q.Bands.setStatus(key, true) }
 
-// waitedForStatus tells whether the key is in the second band, and ends that.
-func (q *keyQueue) waitedForStatus(key string) bool { return q.bands.setStatus(key, false) }
+// WaitedForStatus tells whether the key is in the second band, and ends that.
+func (q *Queue) WaitedForStatus(key string) bool { return q.Bands.setStatus(key, false) }
 
-// urgent is the number of keys that wait in the first band.
-func (q *keyQueue) urgent() int {
-	q.bands.mu.Lock()
-	defer q.bands.mu.Unlock()
-	return q.bands.first.Len()
+// Urgent is the number of keys that wait in the first band.
+func (q *Queue) Urgent() int {
+	q.Bands.mu.Lock()
+	defer q.Bands.mu.Unlock()
+	return q.Bands.first.Len()
 }
 
 // bands is the storage of a keyQueue. The workqueue calls it under its own lock,
@@ -64,7 +64,7 @@ func (q *keyQueue) urgent() int {
 type bands struct {
 	mu            sync.Mutex
 	first, second workqueue.Queue[string]
-	status        sets.Set[string] // keys that belong into the second band
+	Status        sets.Set[string] // keys that belong into the second band
 }
 
 var _ workqueue.Queue[string] = &bands{}
@@ -76,7 +76,7 @@ func (b *bands) Touch(string) {}
 func (b *bands) Push(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.status.Has(key) {
+	if b.Status.Has(key) {
 		b.second.Push(key)
 	} else {
 		b.first.Push(key)
@@ -104,11 +104,11 @@ func (b *bands) Pop() string {
 func (b *bands) setStatus(key string, marked bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := b.status.Has(key)
+	was := b.Status.Has(key)
 	if marked {
-		b.status.Insert(key)
+		b.Status.Insert(key)
 	} else {
-		b.status.Delete(key)
+		b.Status.Delete(key)
 	}
 	return was
 }

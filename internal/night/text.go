@@ -1,4 +1,4 @@
-package main
+package night
 
 import (
 	"fmt"
@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	// maxQuote bounds, in bytes, what an error quotes of a value.
-	maxQuote = 100
+	// MaxQuote bounds, in bytes, what an error quotes of a value.
+	MaxQuote = 100
 )
 
-// quote quotes text from a user for an error, cut to a length that an event
+// Quote quotes text from a user for an error, cut to a length that an event
 // can carry.
-func quote(text string) string {
-	if len(text) > maxQuote {
-		return strconv.Quote(strings.ToValidUTF8(text[:maxQuote], "")) + "…"
+func Quote(text string) string {
+	if len(text) > MaxQuote {
+		return strconv.Quote(strings.ToValidUTF8(text[:MaxQuote], "")) + "…"
 	}
 	return strconv.Quote(text)
 }
 
-// printable is text with all escaped that a terminal might act on instead of showing
+// Printable is text with all escaped that a terminal might act on instead of showing
 // it, in the manner of JSON: its encoder leaves some of these characters.
-func printable(text string) string {
+func Printable(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if strconv.IsPrint(r) {
@@ -38,8 +38,8 @@ func printable(text string) string {
 	return b.String()
 }
 
-// amount is a number for people, with two decimals at the most.
-func amount(x float64) string {
+// Amount is a number for people, with two decimals at the most.
+func Amount(x float64) string {
 	if math.Abs(x) >= 1e9 {
 		return fmt.Sprintf("%.3g", x)
 	}

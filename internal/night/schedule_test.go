@@ -1,65 +1,29 @@
-package main
+package night_test
 
 import (
 	"cmp"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/night/nighttest"
 )
 
-// testDefaults are the flags' defaults, as a Schedule.
-func testDefaults(t testing.TB) Schedule {
-	window, err := ParseWindow("21:00-07:00")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Schedule{Window: window, Location: time.UTC}
-}
-
-// readCases reads the rows of a tab-separated file under its heading. If the
-// environment variable names another file of the same form, its rows follow.
-func readCases(t *testing.T, file, env, heading string) [][]string {
-	t.Helper()
-	files := []string{file}
-	if extra := os.Getenv(env); extra != "" {
-		files = append(files, extra)
-	}
-	var rows [][]string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		if lines[0] != heading {
-			t.Fatalf("%s: heading %q, want %q", file, lines[0], heading)
-		}
-		for _, line := range lines[1:] {
-			row := strings.Split(line, "\t")
-			if len(row) != strings.Count(heading, "\t")+1 {
-				t.Fatalf("%s: row %q has %d columns", file, line, len(row))
-			}
-			rows = append(rows, row)
-		}
-	}
-	return rows
-}
-
 func TestScheduleCases(t *testing.T) {
-	rows := readCases(t, "testdata/cases/schedule.tsv", "SCHEDULE_CASES", "window\ttimezone\texcept\tawake-until\tasleep-until\tnow\tasleep\tnext")
+	rows := nighttest.ReadCases(t, "testdata/cases/schedule.tsv", "SCHEDULE_CASES", "window\ttimezone\texcept\tawake-until\tasleep-until\tnow\tasleep\tnext")
 	if len(rows) < 400 {
 		t.Errorf("%d rows, want at least 400", len(rows))
 	}
 	for _, row := range rows {
-		annotations := map[string]string{AnnotationOn: "true", AnnotationExpected: "3"}
-		for i, name := range []string{AnnotationWindow, AnnotationTimezone, AnnotationExcept, AnnotationAwakeUntil, AnnotationAsleepUntil} {
+		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
+		for i, name := range []string{night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil} {
 			if row[i] != "" {
 				annotations[name] = row[i]
 			}
 		}
-		s, err := ParseSchedule(annotations, testDefaults(t))
+		s, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
 		if err != nil {
 			t.Errorf("row %q: %v", row, err)
 			continue
@@ -84,16 +48,16 @@ func TestScheduleCases(t *testing.T) {
 }
 
 func TestInvalidCases(t *testing.T) {
-	rows := readCases(t, "testdata/cases/invalid.tsv", "INVALID_CASES", "annotation\tvalue")
+	rows := nighttest.ReadCases(t, "testdata/cases/invalid.tsv", "INVALID_CASES", "annotation\tvalue")
 	for _, row := range rows {
-		annotations := map[string]string{AnnotationOn: "true", AnnotationExpected: "3"}
+		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
 		annotations[row[0]] = row[1]
-		_, err := ParseSchedule(annotations, testDefaults(t))
+		_, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
 		if err == nil {
 			t.Errorf("row %q was accepted", row)
 			continue
 		}
-		if text := err.Error(); !strings.HasPrefix(text, row[0]+" "+quote(row[1])+": ") {
+		if text := err.Error(); !strings.HasPrefix(text, row[0]+" "+night.Quote(row[1])+": ") {
 			t.Errorf("row %q: the error does not name the annotation and its value: %s", row, text)
 		}
 	}
@@ -103,39 +67,39 @@ func TestScheduleErrors(t *testing.T) {
 	for _, tc := range []struct {
 		annotation, value, want string
 	}{
-		{AnnotationWindow, "Mon-Fry 21:00-07:00", `schedule-night.svc/window "Mon-Fry 21:00-07:00": "Fry" is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24`},
-		{AnnotationWindow, "", `schedule-night.svc/window "": a day is missing at the end; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date`},
-		{AnnotationWindow, "21:00", `schedule-night.svc/window "21:00": the end follows "21:00"; a window has a start and an end with "-" between, e.g. 21:00-07:00`},
-		{AnnotationWindow, "21:00-21:00", `schedule-night.svc/window "21:00-21:00": "21:00-21:00" starts and ends at the same time; a whole day is 00:00-24:00`},
-		{AnnotationWindow, "24:00-07:00", `schedule-night.svc/window "24:00-07:00": "24:00" is not a start; use HH:MM, 00:00 to 23:59`},
-		{AnnotationWindow, "21:00-24:30", `schedule-night.svc/window "21:00-24:30": "24:30" is not an end; use HH:MM, 00:00 to 24:00`},
-		{AnnotationWindow, "9pm-7am", `schedule-night.svc/window "9pm-7am": "9pm" is not a start; use HH:MM, 00:00 to 23:59`},
-		{AnnotationWindow, "21:00\u201307:00", `schedule-night.svc/window "21:00–07:00": "–07:00" follows "21:00"; a window has a start and an end with "-" between, e.g. 21:00-07:00`},
-		{AnnotationWindow, "21:00-07:00 Europe/Berlin", `schedule-night.svc/window "21:00-07:00 Europe/Berlin": "Europe/Berlin" after "21:00-07:00" is not expected; put "," between items (a time zone goes into schedule-night.svc/timezone)`},
-		{AnnotationWindow, "Sat,Sun", `schedule-night.svc/window "Sat,Sun": "Sat,Sun" names days without times; end with times, e.g. Sat, Sun 00:00-24:00`},
-		{AnnotationWindow, "2026-12-31/2026-12-24 00:00-24:00", `schedule-night.svc/window "2026-12-31/2026-12-24 00:00-24:00": 2026-12-31/2026-12-24 runs backwards; put the earlier date first`},
-		{AnnotationWindow, " 21:00-07:00", `schedule-night.svc/window " 21:00-07:00": white space at the start or the end; it may only stand between tokens`},
-		{AnnotationExcept, "2026-02-30", `schedule-night.svc/except "2026-02-30": "2026-02-30" is not a date; use YYYY-MM-DD, e.g. 2026-12-24`},
-		{AnnotationExcept, "Mon Tue", `schedule-night.svc/except "Mon Tue": "Tue" after "Mon" is not expected; put "," between days`},
-		{AnnotationTimezone, "CEST", `schedule-night.svc/timezone "CEST": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
-		{AnnotationTimezone, "Europe//Berlin", `schedule-night.svc/timezone "Europe//Berlin": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
-		{AnnotationExpected, "+3", `schedule-night.svc/expected "+3": want replicas as decimal digits alone, 0 to 2147483647`},
-		{AnnotationOn, "yes", `schedule-night.svc/on "yes": want true or false`},
-		{AnnotationAwakeUntil, "2026-11-30T2:00:00Z", `schedule-night.svc/awake-until "2026-11-30T2:00:00Z": want an RFC 3339 time with its offset, e.g. 2026-11-30T02:00:00+01:00 or 2026-11-30T01:00:00Z`},
-		{AnnotationDaytime, "Enforce", `schedule-night.svc/daytime "Enforce": want enforce or wake-only`},
-		{AnnotationWakeDelay, "-5m", `schedule-night.svc/wake-delay "-5m": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
-		{AnnotationWakeDelay, "25h", `schedule-night.svc/wake-delay "25h": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
-		{AnnotationWindow, strings.Repeat("x", 120), `schedule-night.svc/window "` + strings.Repeat("x", 100) + `"…: "` + strings.Repeat("x", 100) + `"… is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24`},
-		{AnnotationExcept, strings.Repeat("Mon,", 1024) + "Mon", `schedule-night.svc/except "` + strings.Repeat("Mon,", 25) + `"…: 4099 bytes are too long; the limit is 4096`},
+		{night.AnnotationWindow, "Mon-Fry 21:00-07:00", `schedule-night.svc/window "Mon-Fry 21:00-07:00": "Fry" is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24`},
+		{night.AnnotationWindow, "", `schedule-night.svc/window "": a day is missing at the end; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date`},
+		{night.AnnotationWindow, "21:00", `schedule-night.svc/window "21:00": the end follows "21:00"; a window has a start and an end with "-" between, e.g. 21:00-07:00`},
+		{night.AnnotationWindow, "21:00-21:00", `schedule-night.svc/window "21:00-21:00": "21:00-21:00" starts and ends at the same time; a whole day is 00:00-24:00`},
+		{night.AnnotationWindow, "24:00-07:00", `schedule-night.svc/window "24:00-07:00": "24:00" is not a start; use HH:MM, 00:00 to 23:59`},
+		{night.AnnotationWindow, "21:00-24:30", `schedule-night.svc/window "21:00-24:30": "24:30" is not an end; use HH:MM, 00:00 to 24:00`},
+		{night.AnnotationWindow, "9pm-7am", `schedule-night.svc/window "9pm-7am": "9pm" is not a start; use HH:MM, 00:00 to 23:59`},
+		{night.AnnotationWindow, "21:00\u201307:00", `schedule-night.svc/window "21:00–07:00": "–07:00" follows "21:00"; a window has a start and an end with "-" between, e.g. 21:00-07:00`},
+		{night.AnnotationWindow, "21:00-07:00 Europe/Berlin", `schedule-night.svc/window "21:00-07:00 Europe/Berlin": "Europe/Berlin" after "21:00-07:00" is not expected; put "," between items (a time zone goes into schedule-night.svc/timezone)`},
+		{night.AnnotationWindow, "Sat,Sun", `schedule-night.svc/window "Sat,Sun": "Sat,Sun" names days without times; end with times, e.g. Sat, Sun 00:00-24:00`},
+		{night.AnnotationWindow, "2026-12-31/2026-12-24 00:00-24:00", `schedule-night.svc/window "2026-12-31/2026-12-24 00:00-24:00": 2026-12-31/2026-12-24 runs backwards; put the earlier date first`},
+		{night.AnnotationWindow, " 21:00-07:00", `schedule-night.svc/window " 21:00-07:00": white space at the start or the end; it may only stand between tokens`},
+		{night.AnnotationExcept, "2026-02-30", `schedule-night.svc/except "2026-02-30": "2026-02-30" is not a date; use YYYY-MM-DD, e.g. 2026-12-24`},
+		{night.AnnotationExcept, "Mon Tue", `schedule-night.svc/except "Mon Tue": "Tue" after "Mon" is not expected; put "," between days`},
+		{night.AnnotationTimezone, "CEST", `schedule-night.svc/timezone "CEST": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
+		{night.AnnotationTimezone, "Europe//Berlin", `schedule-night.svc/timezone "Europe//Berlin": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
+		{night.AnnotationExpected, "+3", `schedule-night.svc/expected "+3": want replicas as decimal digits alone, 0 to 2147483647`},
+		{night.AnnotationOn, "yes", `schedule-night.svc/on "yes": want true or false`},
+		{night.AnnotationAwakeUntil, "2026-11-30T2:00:00Z", `schedule-night.svc/awake-until "2026-11-30T2:00:00Z": want an RFC 3339 time with its offset, e.g. 2026-11-30T02:00:00+01:00 or 2026-11-30T01:00:00Z`},
+		{night.AnnotationDaytime, "Enforce", `schedule-night.svc/daytime "Enforce": want enforce or wake-only`},
+		{night.AnnotationWakeDelay, "-5m", `schedule-night.svc/wake-delay "-5m": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
+		{night.AnnotationWakeDelay, "25h", `schedule-night.svc/wake-delay "25h": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
+		{night.AnnotationWindow, strings.Repeat("x", 120), `schedule-night.svc/window "` + strings.Repeat("x", 100) + `"…: "` + strings.Repeat("x", 100) + `"… is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24`},
+		{night.AnnotationExcept, strings.Repeat("Mon,", 1024) + "Mon", `schedule-night.svc/except "` + strings.Repeat("Mon,", 25) + `"…: 4099 bytes are too long; the limit is 4096`},
 	} {
-		annotations := map[string]string{AnnotationOn: "true", AnnotationExpected: "3"}
+		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
 		annotations[tc.annotation] = tc.value
-		_, err := ParseSchedule(annotations, testDefaults(t))
+		_, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
 		if err == nil || err.Error() != tc.want {
 			t.Errorf("%s %q:\n got %v\nwant %s", tc.annotation, tc.value, err, tc.want)
 		}
 	}
-	_, err := ParseSchedule(map[string]string{AnnotationOn: "true"}, testDefaults(t))
+	_, err := night.ParseSchedule(map[string]string{night.AnnotationOn: "true"}, nighttest.Defaults(t))
 	if want := `schedule-night.svc/expected is missing: set it to the replicas wanted in the day, e.g. "3"`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -144,16 +108,16 @@ func TestScheduleErrors(t *testing.T) {
 func TestScheduleOptIn(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "T": true, "1": true, "false": false, "0": false} {
 		// Off means off: nothing else is looked at, so nothing can be wrong.
-		s, err := ParseSchedule(map[string]string{AnnotationOn: value, AnnotationExpected: "3", AnnotationDaytime: "wake-only", AnnotationWakeDelay: "90s"}, testDefaults(t))
+		s, err := night.ParseSchedule(map[string]string{night.AnnotationOn: value, night.AnnotationExpected: "3", night.AnnotationDaytime: "wake-only", night.AnnotationWakeDelay: "90s"}, nighttest.Defaults(t))
 		if err != nil || s.On != want {
 			t.Errorf("on=%s: On=%v, error %v", value, s.On, err)
 		}
 	}
-	s, err := ParseSchedule(map[string]string{AnnotationOn: "false", AnnotationExpected: "x"}, testDefaults(t))
+	s, err := night.ParseSchedule(map[string]string{night.AnnotationOn: "false", night.AnnotationExpected: "x"}, nighttest.Defaults(t))
 	if err != nil || s.On {
 		t.Errorf("off with a bad count: On=%v, error %v", s.On, err)
 	}
-	if s, err = ParseSchedule(map[string]string{AnnotationExpected: "x"}, testDefaults(t)); err != nil || s.On {
+	if s, err = night.ParseSchedule(map[string]string{night.AnnotationExpected: "x"}, nighttest.Defaults(t)); err != nil || s.On {
 		t.Errorf("never opted in: On=%v, error %v", s.On, err)
 	}
 }
@@ -172,7 +136,7 @@ func TestWindowString(t *testing.T) {
 		"Mon21:00-07:00":                           "Mon 21:00-07:00",
 		"00:00-01:00,02:00-03:00,04:00-05:00,06:00-07:00,08:00-09:00,10:00-11:00": "00:00-01:00, 02:00-03:00, 04:00-05:00, 06:00-07:00, 08:00-09:00, 10:00-11:00",
 	} {
-		w, err := ParseWindow(text)
+		w, err := night.ParseWindow(text)
 		if got := w.String(); err == nil && got != want || err != nil && want != "" {
 			t.Errorf("%q: got %q and error %v, want %q", text, got, err, want)
 		}
@@ -213,18 +177,18 @@ func TestScheduleAt(t *testing.T) {
 		{"except names the day on which a night starts", "21:00-07:00||2026-11-27", "2026-11-28T03:00:00Z", "awake 2026-11-28T21:00:00Z"},
 	} {
 		fields := append(strings.Split(tc.annotations, "|"), make([]string, 5)...)
-		annotations := map[string]string{AnnotationOn: "true", AnnotationExpected: "3"}
-		for i, name := range []string{AnnotationWindow, AnnotationTimezone, AnnotationExcept, AnnotationAwakeUntil, AnnotationAsleepUntil, AnnotationWakeDelay} {
+		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
+		for i, name := range []string{night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil, night.AnnotationWakeDelay} {
 			if fields[i] != "" {
 				annotations[name] = fields[i]
 			}
 		}
-		s, err := ParseSchedule(annotations, testDefaults(t))
+		s, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 			continue
 		}
-		state, err := s.At(mustTime(t, tc.now))
+		state, err := s.At(nighttest.Time(t, tc.now))
 		if err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -241,9 +205,9 @@ func TestScheduleAt(t *testing.T) {
 }
 
 func TestScheduleBothOverrides(t *testing.T) {
-	s := testDefaults(t)
-	s.AwakeUntil, s.AsleepUntil = mustTime(t, "2026-11-28T12:00:00Z"), mustTime(t, "2026-11-28T13:00:00Z")
-	state, err := s.At(mustTime(t, "2026-11-28T11:59:59Z"))
+	s := nighttest.Defaults(t)
+	s.AwakeUntil, s.AsleepUntil = nighttest.Time(t, "2026-11-28T12:00:00Z"), nighttest.Time(t, "2026-11-28T13:00:00Z")
+	state, err := s.At(nighttest.Time(t, "2026-11-28T11:59:59Z"))
 	if err == nil || !state.Next.Equal(s.AwakeUntil) {
 		t.Errorf("both ahead: got %+v, error %v", state, err)
 	}
@@ -251,15 +215,6 @@ func TestScheduleBothOverrides(t *testing.T) {
 	if err != nil || !state.Asleep || !state.Override || !state.Next.Equal(s.AsleepUntil) {
 		t.Errorf("one ahead: got %+v, error %v", state, err)
 	}
-}
-
-func mustTime(t testing.TB, text string) time.Time {
-	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return at
 }
 
 // FuzzParse holds the parsers to three promises: no panic, no schedule from
@@ -273,42 +228,42 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ParseWindow(text)
+		w, err := night.ParseWindow(text)
 		if err == nil {
-			again, err := ParseWindow(w.String())
+			again, err := night.ParseWindow(w.String())
 			if err != nil || !reflect.DeepEqual(again, w) {
 				t.Errorf("%q prints as %q, which reads as %+v, error %v", text, w.String(), again, err)
 			}
-			for i := range w.len() {
-				if it := w.item(i); it.start < 0 || it.start >= minutesPerDay || it.end < 0 || it.end > minutesPerDay || it.start == it.end || it.days.empty() {
+			for i := range w.Len() {
+				if it := w.Item(i); it.Start < 0 || it.Start >= night.MinutesPerDay || it.End < 0 || it.End > night.MinutesPerDay || it.Start == it.End || it.Days.Empty() {
 					t.Errorf("%q yields the item %+v", text, it)
 				}
 			}
-			s := Schedule{Window: w, Location: time.UTC}
+			s := night.Schedule{Window: w, Location: time.UTC}
 			if _, err := s.At(time.Unix(1796000000, 0)); err != nil {
 				t.Errorf("%q: %v", text, err)
 			}
-		} else if n := len(err.Error()); n > 8*maxQuote {
+		} else if n := len(err.Error()); n > 8*night.MaxQuote {
 			t.Errorf("%q: an error of %d bytes", text, n)
 		}
-		if days, err := ParseDays(text); err == nil {
-			again, err := ParseDays(days.String())
-			if err != nil || !reflect.DeepEqual(again, days) || days.empty() {
+		if days, err := night.ParseDays(text); err == nil {
+			again, err := night.ParseDays(days.String())
+			if err != nil || !reflect.DeepEqual(again, days) || days.Empty() {
 				t.Errorf("%q prints as %q, which reads as %+v, error %v", text, days.String(), again, err)
 			}
 		}
-		if loc, err := ParseLocation(text); err == nil && cmp.Or(loc.String(), "Local") == "Local" {
+		if loc, err := night.ParseLocation(text); err == nil && cmp.Or(loc.String(), "Local") == "Local" {
 			t.Errorf("%q is the zone %v", text, loc)
 		}
 	})
 }
 
 func benchmarkSchedule(b *testing.B, annotations map[string]string) {
-	annotations[AnnotationOn], annotations[AnnotationExpected] = "true", "3"
-	defaults, now := testDefaults(b), mustTime(b, "2026-11-28T12:00:00Z")
+	annotations[night.AnnotationOn], annotations[night.AnnotationExpected] = "true", "3"
+	defaults, now := nighttest.Defaults(b), nighttest.Time(b, "2026-11-28T12:00:00Z")
 	b.ReportAllocs()
 	for b.Loop() {
-		s, err := ParseSchedule(annotations, defaults)
+		s, err := night.ParseSchedule(annotations, defaults)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -319,12 +274,12 @@ func benchmarkSchedule(b *testing.B, annotations map[string]string) {
 }
 
 func BenchmarkScheduleDaily(b *testing.B) {
-	benchmarkSchedule(b, map[string]string{AnnotationWindow: "21:00-07:00", AnnotationTimezone: "Europe/Berlin"})
+	benchmarkSchedule(b, map[string]string{night.AnnotationWindow: "21:00-07:00", night.AnnotationTimezone: "Europe/Berlin"})
 }
 
 func BenchmarkScheduleWeek(b *testing.B) {
 	benchmarkSchedule(b, map[string]string{
-		AnnotationWindow:   "Mon-Thu 21:00-07:00, Fri 21:00-24:00, Sat,Sun 00:00-24:00, Mon 00:00-07:00, 2026-12-24/2026-12-26 00:00-24:00, 2027-01-01 00:00-24:00",
-		AnnotationTimezone: "Europe/Berlin", AnnotationExcept: "2026-12-31, 2027-02-01/2027-02-05", AnnotationNightReplicas: "1", AnnotationWakeDelay: "10m",
+		night.AnnotationWindow:   "Mon-Thu 21:00-07:00, Fri 21:00-24:00, Sat,Sun 00:00-24:00, Mon 00:00-07:00, 2026-12-24/2026-12-26 00:00-24:00, 2027-01-01 00:00-24:00",
+		night.AnnotationTimezone: "Europe/Berlin", night.AnnotationExcept: "2026-12-31, 2027-02-01/2027-02-05", night.AnnotationNightReplicas: "1", night.AnnotationWakeDelay: "10m",
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package leader
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 )
 
-func testElection() electionOptions {
-	return electionOptions{
+func testElection() Options {
+	return Options{
 		LeaderElect: true, Namespace: "ns", Name: "lease",
 		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 	}
@@ -27,7 +27,7 @@ func testElection() electionOptions {
 
 // diary is a worker that notes what it does and when, and takes its time to finish.
 type diary struct {
-	leadership *leadership
+	leadership *Leadership
 	finish     time.Duration // from Shutdown to the last write
 	deaf       bool          // to Shutdown; only the context ends it
 
@@ -37,8 +37,8 @@ type diary struct {
 	started time.Time
 }
 
-func newDiary(options electionOptions) *diary {
-	return &diary{leadership: newLeadership(options), stop: make(chan struct{})}
+func newDiary(options Options) *diary {
+	return &diary{leadership: New(options), stop: make(chan struct{})}
 }
 
 // Run writes once a second while it leads.
@@ -93,7 +93,7 @@ func (d *diary) last() time.Time {
 func campaign(stop context.Context, client *fake.Clientset, d *diary) <-chan error {
 	result := make(chan error, 1)
 	go func() {
-		result <- d.leadership.run(context.Background(), stop, client.CoordinationV1(), d, 5*time.Second)
+		result <- d.leadership.Run(context.Background(), stop, client.CoordinationV1(), d, 5*time.Second)
 	}()
 	return result
 }
@@ -339,9 +339,9 @@ func TestPatience(t *testing.T) {
 
 // TestGuard: reads pass always, writes only while leading.
 func TestGuard(t *testing.T) {
-	l := newLeadership(testElection())
+	l := New(testElection())
 	passed := 0
-	guarded := l.guard(roundTripper(func(*http.Request) (*http.Response, error) {
+	guarded := l.Guard(roundTripper(func(*http.Request) (*http.Response, error) {
 		passed++
 		return &http.Response{Body: http.NoBody}, nil
 	}))
@@ -375,22 +375,22 @@ func TestGuard(t *testing.T) {
 
 func TestElectionOptions(t *testing.T) {
 	for _, tc := range []struct {
-		change func(*electionOptions)
+		change func(*Options)
 		want   string // part of the error, "" for none
 	}{
-		{func(*electionOptions) {}, ""},
-		{func(o *electionOptions) { o.RetryPeriod = 0 }, "retry-period"},
-		{func(o *electionOptions) { o.RenewDeadline = 2 * time.Second }, "renew-deadline"},
-		{func(o *electionOptions) { o.LeaseDuration = 12 * time.Second }, "lease-duration"},
-		{func(o *electionOptions) { o.LeaseDuration = 15500 * time.Millisecond }, "whole seconds"},
-		{func(o *electionOptions) { o.Name = "" }, "resource-name"},
-		{func(o *electionOptions) {
+		{func(*Options) {}, ""},
+		{func(o *Options) { o.RetryPeriod = 0 }, "retry-period"},
+		{func(o *Options) { o.RenewDeadline = 2 * time.Second }, "renew-deadline"},
+		{func(o *Options) { o.LeaseDuration = 12 * time.Second }, "lease-duration"},
+		{func(o *Options) { o.LeaseDuration = 15500 * time.Millisecond }, "whole seconds"},
+		{func(o *Options) { o.Name = "" }, "resource-name"},
+		{func(o *Options) {
 			o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 6*time.Second, 4*time.Second, time.Second
 		}, ""},
 	} {
 		o := testElection()
 		tc.change(&o)
-		err := o.validate()
+		err := o.Validate()
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%+v: got %v, want %q", o, err, tc.want)
 		}

@@ -1,4 +1,4 @@
-package main
+package leader
 
 import (
 	"context"
@@ -21,19 +21,19 @@ import (
 // errLeaseLost is why a leader stops that was not told to.
 var errLeaseLost = errors.New("lost the Lease")
 
-// electionOptions say which Lease to campaign for, and its timing.
-type electionOptions struct {
+// Options say which Lease to campaign for, and its timing.
+type Options struct {
 	LeaderElect                bool
 	Namespace, Name            string
 	LeaseDuration              time.Duration
 	RenewDeadline, RetryPeriod time.Duration
 }
 
-// validate leaves room for one request of the Lease's client between the last moment
+// Validate leaves room for one request of the Lease's client between the last moment
 // at which this process may write and the first at which another may. That can be a
 // second before LeaseDuration has passed: a standby of client-go's compares Leases by
 // whole seconds, and so may not see the last renewal.
-func (o *electionOptions) validate() error {
+func (o *Options) Validate() error {
 	switch {
 	case o.RetryPeriod <= 0:
 		return errors.New("--leader-elect-retry-period must be positive")
@@ -49,31 +49,31 @@ func (o *electionOptions) validate() error {
 	return nil
 }
 
-// requestTimeout is what the Lease's client must have: a leader that is cut off has
+// RequestTimeout is what the Lease's client must have: a leader that is cut off has
 // then stopped before its Lease can pass to another.
-func (o *electionOptions) requestTimeout() time.Duration {
+func (o *Options) RequestTimeout() time.Duration {
 	return o.LeaseDuration - o.RenewDeadline - o.RetryPeriod
 }
 
 // tryPeriod is what client-go is given as its retry period. It waits up to
 // 1+JitterFactor times as long between two tries; so the flag is the most that it waits,
 // and a Lease that was released is taken within it.
-func (o *electionOptions) tryPeriod() time.Duration {
+func (o *Options) tryPeriod() time.Duration {
 	return time.Duration(float64(o.RetryPeriod) / (1 + leaderelection.JitterFactor))
 }
 
-// leadership is this process's part in the election.
-type leadership struct {
-	options electionOptions
+// Leadership is this process's part in the election.
+type Leadership struct {
+	options Options
 	elector atomic.Pointer[leaderelection.LeaderElector]
 	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded was sent
-	// watchdog fails when the leader has not renewed within LeaseDuration plus
+	// Watchdog fails when the leader has not renewed within LeaseDuration plus
 	// its timeout: the election's own loop is then dead.
-	watchdog *leaderelection.HealthzAdaptor
+	Watchdog *leaderelection.HealthzAdaptor
 }
 
-func newLeadership(options electionOptions) *leadership {
-	return &leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
+func New(options Options) *Leadership {
+	return &Leadership{options: options, Watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
 }
 
 // Leading tells whether this process may write: it holds the Lease and has
@@ -82,7 +82,7 @@ func newLeadership(options electionOptions) *leadership {
 // stopped, so one that comes back late finds the answer false; the more so as it is
 // counted from when the renewal was sent: its answer may have come late too, and the
 // elector counts from that.
-func (l *leadership) Leading() bool {
+func (l *Leadership) Leading() bool {
 	if !l.options.LeaderElect {
 		return true
 	}
@@ -90,9 +90,9 @@ func (l *leadership) Leading() bool {
 	return elector != nil && elector.IsLeader() && renewed != nil && time.Since(*renewed) <= l.options.RenewDeadline
 }
 
-// guard refuses every request but reads while this process does not lead.
+// Guard refuses every request but reads while this process does not lead.
 // It is the last thing before the wire, so no path through the code misses it.
-func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
+func (l *Leadership) Guard(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet && !l.Leading() {
 			return nil, errors.New("not the leader: refusing to write")
@@ -105,18 +105,18 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// worker is what a leader runs: Run returns when ctx is done, or Shutdown was
+// Worker is what a leader runs: Run returns when ctx is done, or Shutdown was
 // called and the work in flight is finished.
-type worker interface {
+type Worker interface {
 	Run(ctx context.Context) error
 	Shutdown()
 }
 
-// run campaigns for the Lease and, as leader, runs w. When stop is done, it
+// Run campaigns for the Lease and, as leader, runs w. When stop is done, it
 // shuts w down, waits for it, at most patience, and only then releases the Lease,
 // so that no write follows the release. When the Lease is lost, w's context is
 // cancelled and the result is errLeaseLost.
-func (l *leadership) run(ctx, stop context.Context, leases coordinationv1client.LeasesGetter, w worker, patience time.Duration) error {
+func (l *Leadership) Run(ctx, stop context.Context, leases coordinationv1client.LeasesGetter, w Worker, patience time.Duration) error {
 	if !l.options.LeaderElect {
 		return l.lead(ctx, stop, w, patience)
 	}
@@ -151,7 +151,7 @@ func (l *leadership) run(ctx, stop context.Context, leases coordinationv1client.
 }
 
 // lead runs w until ctx is done or stop is.
-func (l *leadership) lead(ctx, stop context.Context, w worker, patience time.Duration) error {
+func (l *Leadership) lead(ctx, stop context.Context, w Worker, patience time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan error, 1)
@@ -173,7 +173,7 @@ func (l *leadership) lead(ctx, stop context.Context, w worker, patience time.Dur
 }
 
 // newElector prepares the election; the channel yields the leader's context once.
-func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*leaderelection.LeaderElector, <-chan context.Context, error) {
+func (l *Leadership) newElector(leases coordinationv1client.LeasesGetter) (*leaderelection.LeaderElector, <-chan context.Context, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, nil, fmt.Errorf("naming this candidate: %w", err)
@@ -191,7 +191,7 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.tryPeriod(),
 		ReleaseOnCancel: true,
-		WatchDog:        l.watchdog,
+		WatchDog:        l.Watchdog,
 		Name:            l.options.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { elected <- ctx },
@@ -204,7 +204,7 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the election: %w", err)
 	}
-	l.watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
+	l.Watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
 	l.elector.Store(elector)
 	return elector, elected, nil
 }
@@ -215,7 +215,7 @@ func (l *leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 // would take the Lease from its successor.
 type lock struct {
 	resourcelock.Interface
-	leadership *leadership
+	leadership *Leadership
 	holder     string // by the last read
 }
 
@@ -259,7 +259,7 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return nil
 }
 
-func (o *electionOptions) addFlags(fs *pflag.FlagSet) {
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "write only while holding a Lease, so that several replicas can run")
 	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal that it saw")
 	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal")
