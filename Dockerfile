@@ -8,7 +8,7 @@ RUN go mod download
 COPY *.go *.html ./
 ARG TARGETOS TARGETARCH VERSION COMMIT DATE
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.buildVersion=$VERSION -X main.buildCommit=$COMMIT -X main.buildDate=$DATE" -o /schedule-night .
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X schedule-night/internal/cli.buildVersion=$VERSION -X schedule-night/internal/cli.buildCommit=$COMMIT -X schedule-night/internal/cli.buildDate=$DATE" -o /schedule-night .
 
 FROM scratch
 ARG VERSION COMMIT DATE

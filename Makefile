@@ -8,7 +8,7 @@ VERSION           := $(or $(VERSION),$(shell git describe --tags --always 2>/dev
 COMMIT            := $(or $(COMMIT),$(shell git rev-parse HEAD 2>/dev/null))
 SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null))
 DATE              := $(or $(DATE),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null || date -u -r $(SOURCE_DATE_EPOCH) +%FT%TZ 2>/dev/null))
-GOBUILD           := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT) -X main.buildDate=$(DATE)"
+GOBUILD           := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X schedule-night/internal/cli.buildVersion=$(VERSION) -X schedule-night/internal/cli.buildCommit=$(COMMIT) -X schedule-night/internal/cli.buildDate=$(DATE)"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover fire soak build build-cluster helm cluster-up cluster-down \

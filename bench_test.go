@@ -15,18 +15,18 @@ import (
 
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
 )
 
 // settled is a controller whose cache holds one Deployment that is as it should be.
 func settled(b *testing.B) *world {
 	clk := clocktesting.NewFakeClock(nighttest.Time(b, "2026-11-28T12:00:00Z"))
 	w := newWorld(b, clk)
-	b.Cleanup(w.queue.ShutDown)
-	d := deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin")
-	d.Status.Conditions = append(d.Status.Conditions, decide(d, w.defaults, nil, clk.Now()).condition)
-	if err := w.informer.GetIndexer().Add(trimDeployment(d)); err != nil {
-		b.Fatal(err)
-	}
+	b.Cleanup(w.Queue.ShutDown)
+	d := workloadtest.Deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin")
+	record := decide(workloadtest.Of(d), w.Defaults, nil, clk.Now()).Record
+	w.cache(workloadtest.WithCondition(d, record.Status, record.Reason, record.Message))
 	return w
 }
 
@@ -59,7 +59,7 @@ func BenchmarkAt(b *testing.B) {
 
 func BenchmarkParse(b *testing.B) {
 	defaults := nighttest.Defaults(b)
-	annotations := deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin").Annotations
+	annotations := workloadtest.Deployment(3, "window=Mon-Fri 21:00-07:00", "timezone=Europe/Berlin").Annotations
 	b.ReportAllocs()
 	for b.Loop() {
 		if s, err := night.ParseSchedule(annotations, defaults); err != nil || !s.On {
@@ -71,12 +71,14 @@ func BenchmarkParse(b *testing.B) {
 // BenchmarkHandlerUnmanaged is an update of a Deployment that never opted in,
 // BenchmarkHandlerChurn one of the status of one that did.
 func BenchmarkHandlerUnmanaged(b *testing.B) {
-	benchmarkHandler(b, trimDeployment(without(deployment(3), "on")))
+	benchmarkHandler(b, workloadtest.Of(workloadtest.Without(workloadtest.Deployment(3), "on")))
 }
 
-func BenchmarkHandlerChurn(b *testing.B) { benchmarkHandler(b, trimDeployment(deployment(3))) }
+func BenchmarkHandlerChurn(b *testing.B) {
+	benchmarkHandler(b, workloadtest.Of(workloadtest.Deployment(3)))
+}
 
-func benchmarkHandler(b *testing.B, old *appsv1.Deployment) {
+func benchmarkHandler(b *testing.B, old *workload.Workload) {
 	w := settled(b)
 	cur := old.DeepCopy()
 	cur.ResourceVersion = "2"
@@ -84,7 +86,7 @@ func benchmarkHandler(b *testing.B, old *appsv1.Deployment) {
 	for b.Loop() {
 		w.updated(old, cur)
 	}
-	if w.queue.Len() > 0 {
+	if w.Queue.Len() > 0 {
 		b.Fatal("it was queued")
 	}
 }
@@ -96,7 +98,7 @@ func BenchmarkTrim(b *testing.B) {
 		"unmanaged": func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationOn) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			var held []*appsv1.Deployment
+			var held []*workload.Workload
 			before := heap()
 			b.ReportAllocs()
 			for b.Loop() {
@@ -104,7 +106,7 @@ func BenchmarkTrim(b *testing.B) {
 				d := realistic(len(held))
 				annotate(d)
 				b.StartTimer()
-				held = append(held, trimDeployment(d))
+				held = append(held, workloadtest.Of(d))
 			}
 			b.ReportMetric(float64(heap()-before)/float64(len(held)), "held-B/op")
 			runtime.KeepAlive(held)
@@ -120,7 +122,7 @@ func heap() uint64 {
 }
 
 func realistic(i int) *appsv1.Deployment {
-	d := deployment(3, "window=Mon-Fri 21:00-07:00")
+	d := workloadtest.Deployment(3, "window=Mon-Fri 21:00-07:00")
 	d.Name = fmt.Sprintf("web-%d", i)
 	d.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(strings.Repeat("x", 2000))}}
 	for range 2 {

@@ -1,20 +1,19 @@
 package main
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
 )
 
 // putBack is somebody who sets replicas every few seconds as long as the test says.
@@ -37,7 +36,7 @@ func (w *world) putBack(every, length time.Duration) (scales int) {
 // hour, until it ends; then all is as before.
 func TestContested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-20:00"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-20:00"))
 		w.run()
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
@@ -52,7 +51,7 @@ func TestContested(t *testing.T) {
 		}
 		var contested []string
 		for _, e := range w.events.all() {
-			if strings.Contains(e, ReasonContested) {
+			if strings.Contains(e, reasonContested) {
 				contested = append(contested, e)
 			}
 		}
@@ -75,7 +74,7 @@ func TestContested(t *testing.T) {
 // TestContestedBoundary: a contest does not delay the morning, nor an edit.
 func TestContestedBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-01:00", "expected=5"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00", "expected=5"))
 		w.run()
 		w.settle()
 		w.putBack(15*time.Second, 30*time.Minute)
@@ -89,35 +88,21 @@ func TestContestedBoundary(t *testing.T) {
 	})
 }
 
-// TestStagger: even over the time, the same each morning, and part of every boundary.
-func TestStagger(t *testing.T) {
-	const n, stagger = 3000, 30 * time.Second
-	var offsets []time.Duration
-	for i := range n {
-		key := fmt.Sprintf("team-%d/web-%d", i%7, i)
-		offset := staggerOf(key, stagger)
-		if offset < 0 || offset >= stagger || offset != staggerOf(key, stagger) {
-			t.Fatalf("%s: %v", key, offset)
-		}
-		offsets = append(offsets, offset)
-	}
-	slices.Sort(offsets)
-	for i, offset := range offsets {
-		even := stagger * time.Duration(i) / n
-		if off := (offset - even).Abs(); off > stagger/20 {
-			t.Errorf("number %d of %d is at %v, %v from an even spread", i, n, offset, off)
-		}
-	}
-
+// TestStaggerIsPartOfBoundaries: the wake-up and what is told of it.
+func TestStaggerIsPartOfBoundaries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "window=00:00-01:00", "wake-delay=5m"))
-		w.defaults.WakeStagger = 10 * time.Minute
-		wake := nighttest.Time(t, "2000-01-01T01:05:00Z").Add(staggerOf("default/web", 10*time.Minute))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00", "wake-delay=5m"))
+		w.Defaults.WakeStagger = 10 * time.Minute
+		schedule, err := night.For("default/web", nil, w.Defaults)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wake := nighttest.Time(t, "2000-01-01T01:05:00Z").Add(schedule.WakeDelay)
 		w.run()
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
-		if c := asleepCondition(w.live("default", "web")); !strings.HasSuffix(c.Message, "until="+formatBoundary(wake)) {
-			t.Errorf("message %q, want until %s", c.Message, formatBoundary(wake))
+		if c := w.record("default", "web"); !strings.HasSuffix(c.Message, "until="+workload.FormatBoundary(wake)) {
+			t.Errorf("message %q, want until %s", c.Message, workload.FormatBoundary(wake))
 		}
 		time.Sleep(time.Until(wake) - time.Millisecond)
 		synctest.Wait()
@@ -128,19 +113,4 @@ func TestStagger(t *testing.T) {
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
 	})
-}
-
-func TestReplicasManager(t *testing.T) {
-	if got := replicasManager(&appsv1.Deployment{}); got != "" {
-		t.Errorf("got %q", got)
-	}
-	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
-		{Manager: "no-time", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)},
-		{Manager: fieldManager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:replicas":{}}}`)},
-		{Manager: "broken", FieldsV1: metav1.NewFieldsV1(`{`)},
-		{Manager: "empty"},
-	}}}
-	if got := replicasManager(d); got != "no-time" {
-		t.Errorf("got %q", got)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -32,9 +34,14 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"schedule-night/internal/events"
 	"schedule-night/internal/leader"
+	"schedule-night/internal/metrics"
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/queue"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) {
@@ -50,48 +57,14 @@ type testLog struct{}
 
 func (testLog) Write(p []byte) (int, error) { return len(p), nil }
 
-// deployment makes web in namespace default, with the annotations "on=true
-// expected=3" and those given, each as name=value without the prefix.
-func deployment(replicas int32, annotations ...string) *appsv1.Deployment {
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", Annotations: map[string]string{
-			night.AnnotationOn: "true", night.AnnotationExpected: "3", "example.com/other": "x",
-		}},
-		Spec: appsv1.DeploymentSpec{Replicas: &replicas},
-	}
-	for _, a := range annotations {
-		name, value, _ := strings.Cut(a, "=")
-		d.Annotations[night.Prefix+name] = value
-	}
-	return d
-}
-
-// without removes annotations.
-func without(d *appsv1.Deployment, names ...string) *appsv1.Deployment {
-	for _, name := range names {
-		delete(d.Annotations, night.Prefix+name)
-	}
-	return d
-}
-
-// withCondition sets our condition.
-func withCondition(d *appsv1.Deployment, status corev1.ConditionStatus, reason, message string) *appsv1.Deployment {
-	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: ConditionAsleep, Status: status, Reason: reason, Message: message})
-	return d
-}
-
-func asleepSince(d *appsv1.Deployment) *appsv1.Deployment {
-	return withCondition(d, corev1.ConditionTrue, ReasonNightWindow, "replicas=0 expected=3 until=2026-11-29T07:00:00Z")
-}
-
 // TestDecide is the table in the comment of decide.
 func TestDecide(t *testing.T) {
-	const day, night = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
-	deleted := deployment(3)
+	const day, evening = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
+	deleted := workloadtest.Deployment(3)
 	deleted.DeletionTimestamp = &metav1.Time{Time: nighttest.Time(t, day)}
-	nilReplicas := deployment(0)
+	nilReplicas := workloadtest.Deployment(0)
 	nilReplicas.Spec.Replicas = nil
-	nilReplicasOne := deployment(0, "expected=1")
+	nilReplicasOne := workloadtest.Deployment(0, "expected=1")
 	nilReplicasOne.Spec.Replicas = nil
 
 	for _, tc := range []struct {
@@ -99,62 +72,62 @@ func TestDecide(t *testing.T) {
 		now  string
 		d    *appsv1.Deployment
 		want string // replicas to write or "-", condition status/reason or "-", next
-		hpa  *autoscaler
+		hpa  *workload.Autoscaler
 	}{
-		{"being deleted", night, deleted, "- - -", nil},
-		{"never opted in", night, without(deployment(3), "on"), "- - -", nil},
-		{"opted out", night, deployment(3, "on=false"), "- - -", nil},
-		{"asleep", night, deployment(3), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"asleep already", night, deployment(0), "- True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"asleep at a night count", night, deployment(3, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"from 0 up to a night count", night, deployment(0, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"bigger at night", night, deployment(3, "night-replicas=9"), "9 True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"nil replicas means 1", night, nilReplicas, "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"being deleted", evening, deleted, "- - -", nil},
+		{"never opted in", evening, workloadtest.Without(workloadtest.Deployment(3), "on"), "- - -", nil},
+		{"opted out", evening, workloadtest.Deployment(3, "on=false"), "- - -", nil},
+		{"asleep", evening, workloadtest.Deployment(3), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"asleep already", evening, workloadtest.Deployment(0), "- True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"asleep at a night count", evening, workloadtest.Deployment(3, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"from 0 up to a night count", evening, workloadtest.Deployment(0, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"bigger at night", evening, workloadtest.Deployment(3, "night-replicas=9"), "9 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"nil replicas means 1", evening, nilReplicas, "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
 		{"nil replicas and 1 expected", day, nilReplicasOne, "- False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"awake", day, deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"awake already", day, deployment(3), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"enforced against more", day, deployment(5), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"kept up", night, deployment(3, "awake-until=2026-11-29T01:00:00Z"), "- False/AwakeUntil 2026-11-29T01:00:00Z", nil},
-		{"sent to sleep", day, deployment(3, "asleep-until=2026-11-28T13:00:00Z"), "0 True/AsleepUntil 2026-11-28T13:00:00Z", nil},
-		{"wake-only leaves more", day, deployment(8, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"wake-only leaves less", day, deployment(2, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"wake-only wakes from 0", day, deployment(0, "daytime=wake-only"), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"wake-only wakes from a night count", day, asleepSince(deployment(1, "daytime=wake-only")), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"wake-only does not cut on waking", day, asleepSince(deployment(8, "daytime=wake-only")), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
-		{"wake-only sleeps like any other", night, deployment(8, "daytime=wake-only"), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
-		{"invalid", night, deployment(3, "window=9pm-7am"), "- Unknown/InvalidSchedule -", nil},
-		{"invalid opt-in", night, deployment(3, "on=yes"), "- Unknown/InvalidSchedule -", nil},
-		{"nothing expected", night, without(deployment(3), "expected"), "- Unknown/InvalidSchedule -", nil},
-		{"both overrides ahead", night, deployment(3, "awake-until=2026-11-29T01:00:00Z", "asleep-until=2026-11-29T02:00:00Z"), "- Unknown/InvalidSchedule 2026-11-29T01:00:00Z", nil},
-		{"released", night, without(asleepSince(deployment(0)), "on"), "3 False/Released -", nil},
-		{"released to the annotation", night, asleepSince(deployment(0, "on=false", "expected=5")), "5 False/Released -", nil},
-		{"released to the record", night, without(asleepSince(deployment(0)), "on", "expected"), "3 False/Released -", nil},
-		{"released from a bad annotation", night, without(asleepSince(deployment(0, "expected=x")), "on"), "3 False/Released -", nil},
-		{"released with another count", night, without(asleepSince(deployment(2)), "on"), "- False/Released -", nil},
-		{"released before", night, without(withCondition(deployment(0), corev1.ConditionFalse, ReasonReleased, "replicas=3 expected=3 until=-"), "on"), "- - -", nil},
-		{"broken while asleep", night, asleepSince(deployment(0, "window=x")), "- Unknown/InvalidSchedule -", nil},
-		{"released after it was broken while asleep", night, without(withCondition(deployment(0), corev1.ConditionUnknown, ReasonInvalidSchedule, `schedule-night.svc/window "x": no; still asleep with replicas=0 expected=4 until=-`), "on", "expected"), "4 False/Released -", nil},
-		{"released with a record that was wiped", night, without(withCondition(deployment(0), corev1.ConditionTrue, ReasonNightWindow, ""), "on"), "3 False/Released -", nil},
-		{"an autoscaler makes the day wake-only", day, deployment(8), "- False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"whatever daytime says", day, deployment(8, "daytime=enforce"), "- False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"it is woken from 0", day, asleepSince(deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"at 0 nobody has chosen it", day, deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"but where it may be its own choice", day, deployment(0), "- False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", toZero: true}},
-		{"and not ours", day, asleepSince(deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &autoscaler{name: "hpa", toZero: true}},
-		{"at 0 it stands aside", night, deployment(8), "0 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"and somebody's change is not its", night, asleepSince(deployment(8)), "0 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"its minimum is the night count", night, deployment(8, "night-replicas=1"), "2 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"a night count above its minimum", night, deployment(8, "night-replicas=4"), "4 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"which is then its to change", night, withCondition(deployment(6, "night-replicas=4"), corev1.ConditionTrue, ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
-		{"until it is edited", night, withCondition(deployment(6, "night-replicas=5"), corev1.ConditionTrue, ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "5 True/NightWindow 2026-11-29T07:00:00Z", &autoscaler{name: "hpa", min: 2}},
+		{"awake", day, workloadtest.Deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"awake already", day, workloadtest.Deployment(3), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"enforced against more", day, workloadtest.Deployment(5), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"kept up", evening, workloadtest.Deployment(3, "awake-until=2026-11-29T01:00:00Z"), "- False/AwakeUntil 2026-11-29T01:00:00Z", nil},
+		{"sent to sleep", day, workloadtest.Deployment(3, "asleep-until=2026-11-28T13:00:00Z"), "0 True/AsleepUntil 2026-11-28T13:00:00Z", nil},
+		{"wake-only leaves more", day, workloadtest.Deployment(8, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only leaves less", day, workloadtest.Deployment(2, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only wakes from 0", day, workloadtest.Deployment(0, "daytime=wake-only"), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only wakes from a night count", day, workloadtest.AsleepSince(workloadtest.Deployment(1, "daytime=wake-only")), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only does not cut on waking", day, workloadtest.AsleepSince(workloadtest.Deployment(8, "daytime=wake-only")), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only sleeps like any other", evening, workloadtest.Deployment(8, "daytime=wake-only"), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"invalid", evening, workloadtest.Deployment(3, "window=9pm-7am"), "- Unknown/InvalidSchedule -", nil},
+		{"invalid opt-in", evening, workloadtest.Deployment(3, "on=yes"), "- Unknown/InvalidSchedule -", nil},
+		{"nothing expected", evening, workloadtest.Without(workloadtest.Deployment(3), "expected"), "- Unknown/InvalidSchedule -", nil},
+		{"both overrides ahead", evening, workloadtest.Deployment(3, "awake-until=2026-11-29T01:00:00Z", "asleep-until=2026-11-29T02:00:00Z"), "- Unknown/InvalidSchedule 2026-11-29T01:00:00Z", nil},
+		{"released", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on"), "3 False/Released -", nil},
+		{"released to the annotation", evening, workloadtest.AsleepSince(workloadtest.Deployment(0, "on=false", "expected=5")), "5 False/Released -", nil},
+		{"released to the record", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on", "expected"), "3 False/Released -", nil},
+		{"released from a bad annotation", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0, "expected=x")), "on"), "3 False/Released -", nil},
+		{"released with another count", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(2)), "on"), "- False/Released -", nil},
+		{"released before", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionFalse, workload.ReasonReleased, "replicas=3 expected=3 until=-"), "on"), "- - -", nil},
+		{"broken while asleep", evening, workloadtest.AsleepSince(workloadtest.Deployment(0, "window=x")), "- Unknown/InvalidSchedule -", nil},
+		{"released after it was broken while asleep", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionUnknown, workload.ReasonInvalidSchedule, `schedule-night.svc/window "x": no; still asleep with replicas=0 expected=4 until=-`), "on", "expected"), "4 False/Released -", nil},
+		{"released with a record that was wiped", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionTrue, workload.ReasonNightWindow, ""), "on"), "3 False/Released -", nil},
+		{"an autoscaler makes the day wake-only", day, workloadtest.Deployment(8), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"whatever daytime says", day, workloadtest.Deployment(8, "daytime=enforce"), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"it is woken from 0", day, workloadtest.AsleepSince(workloadtest.Deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"at 0 nobody has chosen it", day, workloadtest.Deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"but where it may be its own choice", day, workloadtest.Deployment(0), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", ToZero: true}},
+		{"and not ours", day, workloadtest.AsleepSince(workloadtest.Deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", ToZero: true}},
+		{"at 0 it stands aside", evening, workloadtest.Deployment(8), "0 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"and somebody's change is not its", evening, workloadtest.AsleepSince(workloadtest.Deployment(8)), "0 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"its minimum is the night count", evening, workloadtest.Deployment(8, "night-replicas=1"), "2 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"a night count above its minimum", evening, workloadtest.Deployment(8, "night-replicas=4"), "4 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"which is then its to change", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"until it is edited", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=5"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "5 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 	} {
-		out := decide(tc.d, nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
-		got := []string{"-", "-", formatBoundary(out.next)}
-		if out.scale {
-			got[0] = strconv.Itoa(int(out.replicas))
+		out := decide(workloadtest.Of(tc.d), nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
+		got := []string{"-", "-", workload.FormatBoundary(out.Now.Next)}
+		if out.Scale {
+			got[0] = strconv.Itoa(int(out.Replicas))
 		}
-		if out.condition.Type != "" {
-			got[1] = string(out.condition.Status) + "/" + out.condition.Reason
+		if out.Record.Reason != "" {
+			got[1] = string(out.Record.Status) + "/" + out.Record.Reason
 		}
 		if got := strings.Join(got, " "); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
@@ -169,7 +142,7 @@ type eventLog struct {
 	delay time.Duration // of the caller
 }
 
-func (l *eventLog) Eventf(d *appsv1.Deployment, eventtype, reason, format string, args ...any) {
+func (l *eventLog) Eventf(d corev1.ObjectReference, eventtype, reason, format string, args ...any) {
 	time.Sleep(l.delay)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,10 +187,46 @@ func newWorld(t testing.TB, clk clock.WithTicker, objects ...*appsv1.Deployment)
 	}
 	w.client.PrependReactor("update", "deployments", w.updateScale)
 	w.client.PrependReactor("patch", "deployments", w.patchStatus)
-	w.factory = informers.NewSharedInformerFactoryWithOptions(w.client, 30*time.Second, informers.WithTransform(trim))
-	w.Controller = NewController(w.client, w.factory.Apps().V1().Deployments(), clk, nighttest.Defaults(t), 4)
-	w.Controller.events = w.events
+	w.factory = informers.NewSharedInformerFactoryWithOptions(w.client, 30*time.Second, informers.WithTransform(workload.Self{}.Transform))
+	w.Controller = NewController(ControllerConfig{
+		Client:   workload.Client{Client: w.client},
+		Informer: w.factory.Apps().V1().Deployments().Informer(),
+		Events:   w.events,
+		Queue:    queue.New(clk),
+		Metrics:  metrics.New(),
+		Clock:    clk,
+		Defaults: nighttest.Defaults(t),
+		Workers:  4,
+	})
 	return w
+}
+
+// watchAutoscalers has the controller look at autoscalers.
+func (w *world) watchAutoscalers() {
+	var err error
+	if w.Autoscalers, err = workload.NewAutoscalers(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// cache puts a Deployment into the informer's cache, without an API server.
+func (w *world) cache(d *appsv1.Deployment) *workload.Workload {
+	w.t.Helper()
+	cached := workloadtest.Of(d)
+	if err := w.Informer.GetIndexer().Add(cached); err != nil {
+		w.t.Fatal(err)
+	}
+	return cached
+}
+
+// collectors are the controller's metrics.
+func (w *world) collectors() []prometheus.Collector {
+	return w.Metrics.Collectors(w.Totals, func() int64 { return 0 })
+}
+
+// record is that of the object as the API server has it.
+func (w *world) record(namespace, name string) *workload.Record {
+	return workloadtest.Of(w.live(namespace, name)).Record
 }
 
 // live is the object as the API server has it.
@@ -278,7 +287,10 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 	if action.GetSubresource() != "status" || patch.GetPatchType() != types.StrategicMergePatchType {
 		w.t.Errorf("a patch of something else than the status: %v", action)
 	}
-	var body conditionPatch
+	var body struct {
+		Metadata struct{ UID types.UID }
+		Status   struct{ Conditions []appsv1.DeploymentCondition }
+	}
 	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil || len(body.Status.Conditions) != 1 {
 		w.t.Errorf("patch %s: %v", patch.GetPatch(), err)
 	}
@@ -293,11 +305,8 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 		return true, nil, apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), d.Name, nil)
 	}
 	want := body.Status.Conditions[0]
-	if have := asleepCondition(d); have != nil {
-		*have = want
-	} else {
-		d.Status.Conditions = append(d.Status.Conditions, want)
-	}
+	d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == want.Type })
+	d.Status.Conditions = append(d.Status.Conditions, want)
 	w.store(d)
 	w.writes = append(w.writes, fmt.Sprintf("status %s=%s/%s", d.Name, want.Status, want.Reason))
 	return true, d, nil
@@ -357,7 +366,7 @@ func (w *world) expect(want ...string) {
 // instant, and none between.
 func TestTwoDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01T00:00:00Z
-		w := newWorld(t, clock.RealClock{}, deployment(3))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
 		w.run()
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
@@ -367,12 +376,12 @@ func TestTwoDays(t *testing.T) {
 			w.until("2000-01-" + day + "T07:00:00Z")
 			w.settle()
 			w.expect("scale web=3", "status web=False/DayWindow")
-			c := asleepCondition(w.live("default", "web"))
+			c := w.record("default", "web")
 			if want := "replicas=3 expected=3 until=2000-01-" + day + "T21:00:00Z"; c.Message != want {
 				t.Errorf("message %q, want %q", c.Message, want)
 			}
-			if at := nighttest.Time(t, "2000-01-"+day+"T07:00:00Z"); c.LastTransitionTime.Sub(at) > time.Second {
-				t.Errorf("transition at %v, want %v", c.LastTransitionTime, at)
+			if at := nighttest.Time(t, "2000-01-"+day+"T07:00:00Z"); c.Since.Sub(at) > time.Second {
+				t.Errorf("transition at %v, want %v", c.Since, at)
 			}
 			w.until("2000-01-" + day + "T20:59:59Z")
 			w.expect()
@@ -392,7 +401,7 @@ func TestTwoDays(t *testing.T) {
 // TestEdits: an edit takes effect at once, in both directions, day and night.
 func TestEdits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "night-replicas=1"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "night-replicas=1"))
 		w.run()
 		w.settle()
 		w.expect("scale web=1", "status web=True/NightWindow")
@@ -438,14 +447,14 @@ func TestEdits(t *testing.T) {
 // TestInvalidIsQuiet: a lasting error is one event and one condition, no retries.
 func TestInvalidIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "timezone=CEST"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "timezone=CEST"))
 		w.run()
 		w.until("2000-01-02T00:00:00Z")
 		w.expect("status web=Unknown/InvalidSchedule")
 		if got := w.events.all(); len(got) != 1 || !strings.Contains(got[0], `schedule-night.svc/timezone "CEST": want the name of an IANA time zone`) {
 			t.Errorf("events %q", got)
 		}
-		if n := w.queue.NumRequeues("default/web"); n != 0 {
+		if n := w.Queue.NumRequeues("default/web"); n != 0 {
 			t.Errorf("%d retries", n)
 		}
 	})
@@ -456,7 +465,7 @@ func TestInvalidIsQuiet(t *testing.T) {
 func TestClockStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stepped := &steppedClock{}
-		w := newWorld(t, stepped, deployment(3, "window=05:00-06:00"))
+		w := newWorld(t, stepped, workloadtest.Deployment(3, "window=05:00-06:00"))
 		w.run()
 		w.settle()
 		w.expect("status web=False/DayWindow")
@@ -493,7 +502,7 @@ func (c *steppedClock) Now() time.Time {
 // TestStaleCache: a conflict is settled by the live object.
 func TestStaleCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
 		// The cache never sees this edit's version before the write is tried.
 		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
 			w.client.ReactionChain = w.client.ReactionChain[1:]
@@ -510,7 +519,7 @@ func TestStaleCache(t *testing.T) {
 // again before it is written to.
 func TestRecreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, asleepSince(deployment(3)))
+		w := newWorld(t, clock.RealClock{}, workloadtest.AsleepSince(workloadtest.Deployment(3)))
 		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
 			w.client.ReactionChain = w.client.ReactionChain[1:]
 			w.edit(func(d *appsv1.Deployment) {
@@ -528,7 +537,7 @@ func TestRecreated(t *testing.T) {
 // deleted, is no error.
 func TestDeletedWhileQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "finalizer=x"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "finalizer=x"))
 		w.run()
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
@@ -538,11 +547,11 @@ func TestDeletedWhileQueued(t *testing.T) {
 		if err := w.client.Tracker().Delete(deploymentResource, "default", "web"); err != nil {
 			t.Fatal(err)
 		}
-		w.queue.Add("default/web")
+		w.Queue.Add("default/web")
 		w.settle()
 		w.expect()
-		if n := w.queue.NumRequeues("default/web"); n != 0 || len(w.queue.Bands.Status) != 0 {
-			t.Errorf("%d retries, %d marks left", n, len(w.queue.Bands.Status))
+		if n := w.Queue.NumRequeues("default/web"); n != 0 || w.Queue.Deferred("default/web") {
+			t.Errorf("%d retries, marked: %v", n, w.Queue.Deferred("default/web"))
 		}
 	})
 }
@@ -551,9 +560,9 @@ func TestDeletedWhileQueued(t *testing.T) {
 // once, and holds up nobody else.
 func TestForbidden(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		other := deployment(3)
+		other := workloadtest.Deployment(3)
 		other.Name, other.UID = "other", "uid-2"
-		w := newWorld(t, clock.RealClock{}, deployment(3), other)
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3), other)
 		var tries atomic.Int64
 		var allowed atomic.Bool
 		w.client.PrependReactor("update", "deployments", func(action k8stesting.Action) (bool, runtime.Object, error) {
@@ -578,7 +587,7 @@ func TestForbidden(t *testing.T) {
 		w.until("2000-01-01T01:05:01Z")
 		w.settle()
 		w.expect("scale web=0", "status web=True/NightWindow")
-		if n := w.queue.NumRequeues("default/web"); n != 0 {
+		if n := w.Queue.NumRequeues("default/web"); n != 0 {
 			t.Errorf("still counts %d failures", n)
 		}
 	})
@@ -589,7 +598,7 @@ func TestStatusWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var objects []*appsv1.Deployment
 		for i := range 200 {
-			d := deployment(3)
+			d := workloadtest.Deployment(3)
 			d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 			objects = append(objects, d)
 		}
@@ -602,7 +611,7 @@ func TestStatusWaits(t *testing.T) {
 		}
 		for i, write := range writes {
 			// A worker that had its key in hand already may be overtaken.
-			if strings.HasPrefix(write, "status") && i < 200-w.workers {
+			if strings.HasPrefix(write, "status") && i < 200-w.Workers {
 				t.Errorf("write %d is %s", i, write)
 			}
 		}
@@ -613,33 +622,20 @@ func TestStatusWaits(t *testing.T) {
 // sets it, client-go panics too; this holds without.
 func TestCacheIsNotMutated(t *testing.T) {
 	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z"))
-	for _, d := range []*appsv1.Deployment{deployment(3), deployment(0), without(asleepSince(deployment(0)), "on"), deployment(3, "window=x")} {
+	for _, d := range []*appsv1.Deployment{workloadtest.Deployment(3), workloadtest.Deployment(0), workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on"), workloadtest.Deployment(3, "window=x")} {
 		w := newWorld(t, clk, d)
-		indexer := w.informer.GetIndexer()
-		trimmed, err := trim(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := indexer.Add(trimmed); err != nil {
-			t.Fatal(err)
-		}
-		before := trimmed.(*appsv1.Deployment).DeepCopy()
+		cached := w.cache(d)
+		before := cached.DeepCopy()
 		for range 3 {
 			if _, err := w.reconcile(context.Background(), "default/web"); err != nil {
 				t.Error(err)
 			}
 		}
-		if after := trimmed.(*appsv1.Deployment); !equalDeployments(before, after) {
-			t.Errorf("the cached object changed from %+v to %+v", before, after)
+		if !reflect.DeepEqual(before, cached) {
+			t.Errorf("the cached object changed from %+v to %+v", before, cached)
 		}
-		w.queue.ShutDown()
+		w.Queue.ShutDown()
 	}
-}
-
-func equalDeployments(a, b *appsv1.Deployment) bool {
-	textA, errA := json.Marshal(a)
-	textB, errB := json.Marshal(b)
-	return errA == nil && errB == nil && string(textA) == string(textB)
 }
 
 // TestHandlers: what reaches the queue.
@@ -648,47 +644,52 @@ func TestHandlers(t *testing.T) {
 		d.ResourceVersion = v
 		return d
 	}
-	unmanaged := func() *appsv1.Deployment { return without(deployment(3), "on") }
-	churn := deployment(3)
+	unmanaged := func() *appsv1.Deployment { return workloadtest.Without(workloadtest.Deployment(3), "on") }
+	churn := workloadtest.Deployment(3)
 	churn.Status.ReadyReplicas = 2
-	gone := cache.DeletedFinalStateUnknown{Key: "default/web"}
+	of := workloadtest.Of
+	update := func(w *world, old, cur *appsv1.Deployment) { w.updated(of(old), of(cur)) }
 	for _, tc := range []struct {
 		name string
 		call func(*world)
 		want int
 	}{
-		{"added", func(w *world) { w.added(deployment(3)) }, 1},
-		{"added, never opted in", func(w *world) { w.added(unmanaged()) }, 0},
-		{"added, opted out while asleep", func(w *world) { w.added(asleepSince(unmanaged())) }, 1},
-		{"updated, never opted in", func(w *world) { w.updated(unmanaged(), version(unmanaged(), "2")) }, 0},
-		{"updated, opted in", func(w *world) { w.updated(unmanaged(), version(deployment(3), "2")) }, 1},
-		{"updated, opted out", func(w *world) { w.updated(deployment(3), version(unmanaged(), "2")) }, 1},
-		{"status churn", func(w *world) { w.updated(deployment(3), version(churn, "2")) }, 0},
-		{"replicas", func(w *world) { w.updated(deployment(3), version(deployment(2), "2")) }, 1},
-		{"an annotation", func(w *world) { w.updated(deployment(3), version(deployment(3, "expected=4"), "2")) }, 1},
-		{"our condition", func(w *world) { w.updated(deployment(3), version(asleepSince(deployment(3)), "2")) }, 1},
-		{"made anew", func(w *world) {
-			d := version(deployment(3), "2")
-			d.UID = "uid-2"
-			w.updated(deployment(3), d)
+		{"added", func(w *world) { w.added(of(workloadtest.Deployment(3))) }, 1},
+		{"added, never opted in", func(w *world) { w.added(of(unmanaged())) }, 0},
+		{"added, opted out while asleep", func(w *world) { w.added(of(workloadtest.AsleepSince(unmanaged()))) }, 1},
+		{"updated, never opted in", func(w *world) { update(w, unmanaged(), version(unmanaged(), "2")) }, 0},
+		{"updated, opted in", func(w *world) { update(w, unmanaged(), version(workloadtest.Deployment(3), "2")) }, 1},
+		{"updated, opted out", func(w *world) { update(w, workloadtest.Deployment(3), version(unmanaged(), "2")) }, 1},
+		{"status churn", func(w *world) { update(w, workloadtest.Deployment(3), version(churn, "2")) }, 0},
+		{"replicas", func(w *world) { update(w, workloadtest.Deployment(3), version(workloadtest.Deployment(2), "2")) }, 1},
+		{"an annotation", func(w *world) {
+			update(w, workloadtest.Deployment(3), version(workloadtest.Deployment(3, "expected=4"), "2"))
 		}, 1},
-		{"resync", func(w *world) { w.updated(deployment(3), deployment(3)) }, 1},
+		{"our condition", func(w *world) {
+			update(w, workloadtest.Deployment(3), version(workloadtest.AsleepSince(workloadtest.Deployment(3)), "2"))
+		}, 1},
+		{"made anew", func(w *world) {
+			d := version(workloadtest.Deployment(3), "2")
+			d.UID = "uid-2"
+			update(w, workloadtest.Deployment(3), d)
+		}, 1},
+		{"resync", func(w *world) { update(w, workloadtest.Deployment(3), workloadtest.Deployment(3)) }, 1},
 		{"deleted", func(w *world) {
-			w.deleted(cache.DeletedObject[*appsv1.Deployment]{OptionalObj: deployment(3)})
+			w.deleted(of(workloadtest.Deployment(3)))
 		}, 1},
 		{"deleted, never opted in", func(w *world) {
-			w.deleted(cache.DeletedObject[*appsv1.Deployment]{OptionalObj: unmanaged()})
+			w.deleted(of(unmanaged()))
 		}, 0},
 		{"a tombstone without an object", func(w *world) {
-			w.deleted(cache.DeletedObject[*appsv1.Deployment]{FinalStateUnknown: &gone})
+			w.deleted(cache.DeletedFinalStateUnknown{Key: "default/web"})
 		}, 1},
 	} {
 		w := newWorld(t, clock.RealClock{})
 		tc.call(w)
-		if got := w.queue.Len(); got != tc.want {
+		if got := w.Queue.Len(); got != tc.want {
 			t.Errorf("%s: %d keys queued, want %d", tc.name, got, tc.want)
 		}
-		w.queue.ShutDown()
+		w.Queue.ShutDown()
 	}
 }
 
@@ -697,7 +698,7 @@ func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var objects []*appsv1.Deployment
 		for i := range 20 {
-			d := deployment(3)
+			d := workloadtest.Deployment(3)
 			d.Name = fmt.Sprintf("web-%d", i)
 			objects = append(objects, d)
 		}
@@ -717,8 +718,8 @@ func TestShutdown(t *testing.T) {
 		if took := time.Since(begun); took != 500*time.Millisecond {
 			t.Errorf("stopped after %v", took)
 		}
-		if n := len(w.taken()); n == 0 || n > w.workers {
-			t.Errorf("%d writes, want the %d in flight at the most", n, w.workers)
+		if n := len(w.taken()); n == 0 || n > w.Workers {
+			t.Errorf("%d writes, want the %d in flight at the most", n, w.Workers)
 		}
 	})
 }
@@ -728,7 +729,7 @@ func TestShutdown(t *testing.T) {
 // leave the Deployment at the night's count all day.
 func TestRecordFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, clock.RealClock{}, deployment(3, "window=12:00-13:00", "daytime=wake-only", "night-replicas=1"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=12:00-13:00", "daytime=wake-only", "night-replicas=1"))
 		var away atomic.Bool
 		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
 			return away.Load(), nil, errors.New("connection refused")
@@ -776,26 +777,26 @@ func TestLastEvents(t *testing.T) {
 		})
 		var hold atomic.Bool
 		hold.Store(true) // as during the scale writes of a boundary
-		events := New(w.client.CoreV1(), fieldManager, clock.RealClock{}, hold.Load)
+		events := events.New(w.client.CoreV1(), workload.FieldManager, clock.RealClock{}, hold.Load)
 		events.Start(t.Context())
 		w.factory.StartWithContext(t.Context())
 		stop, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- leadership.Run(t.Context(), stop, w.client.CoordinationV1(), work{w.Controller, events}, shutdownPatience)
+			done <- leadership.Run(t.Context(), stop, w.client.CoordinationV1(), leading{w.Controller, events}, shutdownPatience)
 		}()
 		synctest.Wait()
 		for i := range n {
-			d := deployment(3)
+			d := workloadtest.Deployment(3)
 			d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
-			events.Eventf(d, corev1.EventTypeNormal, ReasonScaledDown, "Scaled from 3 to 0")
+			events.Eventf(workloadtest.Of(d).Ref(), corev1.EventTypeNormal, reasonScaledDown, "Scaled from 3 to 0")
 		}
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if delivered.Load() != n || late.Load() != 0 || events.lost.Load() != 0 {
-			t.Errorf("%d of %d events delivered, %d after the release, %d lost", delivered.Load(), n, late.Load(), events.lost.Load())
+		if delivered.Load() != n || late.Load() != 0 || events.Lost() != 0 {
+			t.Errorf("%d of %d events delivered, %d after the release, %d lost", delivered.Load(), n, late.Load(), events.Lost())
 		}
 	})
 }
@@ -804,9 +805,9 @@ func TestLastEvents(t *testing.T) {
 func TestHealthy(t *testing.T) {
 	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z"))
 	w := newWorld(t, clk)
-	defer w.queue.ShutDown()
+	defer w.Queue.ShutDown()
 	w.finished.Store(clk.Now().UnixNano())
-	w.busy.Store(int64(w.workers))
+	w.busy.Store(int64(w.Workers))
 	clk.Step(stuckTimeout)
 	if err := w.Healthy(); err != nil {
 		t.Errorf("busy for %v: %v", stuckTimeout, err)

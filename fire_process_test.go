@@ -45,15 +45,18 @@ func init() { // before the tests' own main, which is not for a controller
 func runUnderFire(args []string) error {
 	o := &options{}
 	var flags pflag.FlagSet
-	o.schedule.addFlags(&flags)
-	o.cluster.addFlags(&flags)
-	o.addControllerFlags(&flags)
-	o.election.AddFlags(&flags)
-	o.log.addFlags(&flags)
+	for _, g := range o.groups() {
+		g.AddFlags(&flags)
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if err := o.validate(); err != nil {
+	for _, g := range o.groups() {
+		if err := g.Validate(); err != nil {
+			return err
+		}
+	}
+	if err := o.log.Apply(os.Stderr); err != nil {
 		return err
 	}
 	stop, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM)

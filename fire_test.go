@@ -34,6 +34,8 @@ import (
 
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
 )
 
 var (
@@ -594,7 +596,7 @@ func (f *fire) wrong(ctx context.Context) []string {
 // right tells what is wrong with a Deployment, nil for nothing.
 func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 	replicas := ptr.Deref(d.Spec.Replicas, 1)
-	condition := asleepCondition(d)
+	condition := workloadtest.Of(d).Record
 	status := corev1.ConditionStatus("none")
 	if condition != nil {
 		status = condition.Status
@@ -606,13 +608,13 @@ func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 	switch mode {
 	case "out":
 		switch {
-		case isAsleep(d):
+		case condition.Asleep():
 			return fmt.Errorf("not released: %v", condition)
 		case !s.managed && condition != nil:
 			return fmt.Errorf("condition %v on a Deployment that never opted in", condition)
-		case condition != nil && condition.Reason == ReasonReleased && !s.touched && replicas != s.replicas:
-			if record, _ := parseRecord(condition.Message); record.replicas != replicas {
-				return fmt.Errorf("%d replicas, released at %d", replicas, record.replicas)
+		case condition != nil && condition.Reason == workload.ReasonReleased && !s.touched && replicas != s.replicas:
+			if record, _ := workload.ParseApplied(condition.Message); record.Replicas != replicas {
+				return fmt.Errorf("%d replicas, released at %d", replicas, record.Replicas)
 			}
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -14,7 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	_ "time/tzdata"
+	_ "time/tzdata" // an image from scratch has no zones
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,12 +25,20 @@ import (
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	cliflag "k8s.io/component-base/cli/flag"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // workqueue_*, rest_client_*, leader_election_*
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
+	"schedule-night/internal/cli"
+	"schedule-night/internal/cli/convert"
+	"schedule-night/internal/cli/plan"
+	"schedule-night/internal/cli/release"
+	"schedule-night/internal/events"
 	"schedule-night/internal/leader"
+	"schedule-night/internal/metrics"
+	"schedule-night/internal/queue"
+	"schedule-night/internal/web"
+	"schedule-night/internal/workload"
 )
 
 const (
@@ -44,15 +53,15 @@ func main() {
 	// second ends the process at once.
 	stop, unregister := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(stop, unregister)
-	name, args := invocation(os.Args)
+	name, args := cli.Invocation(os.Args)
 	cmd := newCommand()
-	setName(cmd, name)
+	cli.SetName(cmd, name)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(stop)
 	klog.Flush()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		if errors.As(err, new(usageError)) {
+		if errors.As(err, new(cli.UsageError)) {
 			os.Exit(2)
 		}
 		os.Exit(1)
@@ -61,13 +70,6 @@ func main() {
 
 func newCommand() *cobra.Command {
 	o := &options{}
-	var flags cliflag.NamedFlagSets
-	o.schedule.addFlags(flags.FlagSet("schedule defaults"))
-	o.cluster.addFlags(flags.FlagSet("cluster"))
-	o.addControllerFlags(flags.FlagSet("controller"))
-	o.election.AddFlags(flags.FlagSet("leader election"))
-	o.log.addFlags(flags.FlagSet("logging"))
-
 	cmd := &cobra.Command{
 		Use:   "schedule-night",
 		Short: "Scales annotated Deployments down at night and back up in the morning",
@@ -81,32 +83,83 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
   release       wakes the Deployments that sleep, and opts them out
   convert       opts in what kube-downscaler or kube-green scale now
   completion    prints the completion script for bash, zsh or fish`,
-		Args:          usageArgs(cobra.NoArgs),
-		Version:       version(),
+		Args:          cli.NoArgs(""),
+		Version:       cli.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.validate(); err != nil {
-				return usageError{err}
+			if err := o.log.Apply(os.Stderr); err != nil {
+				return err //nolint:wrapcheck // says what it did
 			}
 			return o.run(cmd.Context(), clock.RealClock{})
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	addFlags(cmd, flags)
-	cmd.AddCommand(newReleaseCommand())
-	cmd.AddCommand(newPlanCommand())
-	cmd.AddCommand(newConvertCommand())
-	completeFlags(cmd)
+	cli.Compose(cmd, o.groups()...)
+	cmd.AddCommand(release.NewCommand(decide), plan.NewCommand(decide), convert.NewCommand())
+	cli.CompleteFlags(cmd)
 	return cmd
+}
+
+// options are the flags of the controller.
+type options struct {
+	schedule   cli.ScheduleOptions
+	cluster    cli.ClusterOptions
+	controller controllerOptions
+	election   leader.Options
+	log        cli.LogOptions
+}
+
+func (o *options) groups() []cli.Group {
+	return []cli.Group{
+		{Heading: "schedule defaults", Options: &o.schedule},
+		{Heading: "cluster", Options: &o.cluster},
+		{Heading: "controller", Options: &o.controller},
+		{Heading: "leader election", Options: &o.election},
+		{Heading: "logging", Options: &o.log},
+	}
+}
+
+// controllerOptions say how the controller works.
+type controllerOptions struct {
+	Workers       int
+	Resync        time.Duration
+	HPAAware      bool
+	ListenAddress string
+	StatusPage    bool
+}
+
+// AddFlags implements cli.Options.
+func (o *controllerOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.Workers, "workers", 16, "Deployments reconciled at the same time")
+	fs.DurationVar(&o.Resync, "resync", 30*time.Second, "how often every schedule is checked against the clock, without requests")
+	fs.BoolVar(&o.HPAAware, "hpa-aware", true, "leave the day's count to a HorizontalPodAutoscaler where there is one")
+	fs.StringVar(&o.ListenAddress, "listen-address", ":8080", `address for /livez, /readyz, /metrics and the status page; "" is off`)
+	fs.BoolVar(&o.StatusPage, "status-page", true, "serve what sleeps until when, as a page at / and as /schedule.json")
+}
+
+// Validate implements cli.Options.
+func (o *controllerOptions) Validate() error {
+	var errs []error
+	if o.Workers < 1 || o.Workers > 1000 {
+		errs = append(errs, cli.FlagError("workers", o.Workers, "want 1 to 1000"))
+	}
+	if o.Resync < time.Second {
+		errs = append(errs, cli.FlagError("resync", o.Resync, "want 1s or more"))
+	}
+	if o.ListenAddress != "" {
+		if _, _, err := net.SplitHostPort(o.ListenAddress); err != nil {
+			errs = append(errs, cli.FlagError("listen-address", o.ListenAddress, "want host:port or :port: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // run wires the parts together and runs them until stop is done. What is scheduled
 // goes by clk; the election goes by the machine's own clock.
 func (o *options) run(stop context.Context, clk clock.WithTicker) error {
-	config, namespace, err := o.cluster.restConfig()
+	config, namespace, err := o.cluster.RESTConfig()
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // says what it did
 	}
 	if o.election.Namespace == "" {
 		o.election.Namespace = namespace
@@ -120,12 +173,13 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	if err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
-	user, err := identity(stop, reader)
+	user, err := cli.Identity(stop, reader)
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // says what it did
 	}
-	logger.Info("Starting schedule-night", "version", moduleVersion(), "server", config.Host, "user", user,
-		"window", o.schedule.defaults.Window.String(), "timezone", o.schedule.timezone, "nightReplicas", o.schedule.night)
+	defaults := o.schedule.Defaults
+	logger.Info("Starting schedule-night", "version", cli.ModuleVersion(), "server", config.Host, "user", user,
+		"window", defaults.Window.String(), "timezone", defaults.Location.String(), "nightReplicas", defaults.NightReplicas)
 
 	if os.Getenv("GOGC") == "" {
 		// Most of the heap is the cache, which stays. Collecting four times as often as
@@ -136,7 +190,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 
 	leadership := leader.New(o.election)
 	writerConfig := rest.CopyConfig(config)
-	writerConfig.Timeout = requestTimeout
+	writerConfig.Timeout = cli.RequestTimeout
 	writerConfig.Wrap(leadership.Guard)
 	writer, err := kubernetes.NewForConfig(writerConfig)
 	if err != nil {
@@ -151,55 +205,44 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		return fmt.Errorf("making the Lease's client: %w", err)
 	}
 
-	factory, err := o.newInformerFactory(reader)
+	self := workload.SelfOf(user)
+	factory, err := o.newInformerFactory(reader, self)
 	if err != nil {
 		return err
 	}
-	controller := NewController(writer, factory.Apps().V1().Deployments(), clk, o.schedule.defaults, o.Workers)
-	if o.HPAAware {
-		asking, cancel := context.WithTimeout(stop, requestTimeout)
-		defer cancel()
-		allowed, err := mayReadAutoscalers(asking, reader, o.cluster.Namespace)
-		if err != nil {
-			return err
-		}
-		if allowed {
-			if controller.autoscalers, err = newAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
-				return err
-			}
-		}
+	autoscalers, err := o.autoscalers(stop, reader, factory)
+	if err != nil {
+		return err
 	}
-	events := New(writer.CoreV1(), fieldManager, clk, func() bool { return controller.queue.Urgent() > 0 })
-	events.Start(ctx)
-	controller.events = events
-	controller.metrics.register(controller.totals, func() float64 { return float64(events.lost.Load()) })
+	keys := queue.New(clk)
+	recorder := events.New(writer.CoreV1(), workload.FieldManager, clk, func() bool { return keys.Urgent() > 0 })
+	recorder.Start(ctx)
+	counters := metrics.New()
+	controller := NewController(ControllerConfig{
+		Client:      workload.Client{Client: writer, Self: self},
+		Informer:    factory.Apps().V1().Deployments().Informer(),
+		Autoscalers: autoscalers,
+		Events:      recorder,
+		Queue:       keys,
+		Metrics:     counters,
+		Clock:       clk,
+		Defaults:    defaults,
+		Workers:     o.controller.Workers,
+	})
+	counters.Register(controller.Totals, recorder.Lost)
 
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	if o.ListenAddress != "" {
-		listener, err := net.Listen("tcp", o.ListenAddress)
+	if o.controller.ListenAddress != "" {
+		listener, err := net.Listen("tcp", o.controller.ListenAddress)
 		if err != nil {
 			return fmt.Errorf("--listen-address: %w", err)
 		}
 		logger.Info("Serving HTTP", "address", listener.Addr().String())
-		synced := controller.HasSynced
-		var page *statusPage
-		if o.StatusPage {
-			page = newStatusPage(controller, o.schedule.defaults, clk, synced)
-		}
-		handler := newHandler(
-			[]check{{"leader-election", func() error { return leadership.Watchdog.Check(nil) }}, {"workers", controller.Healthy}},
-			[]check{{"informers", func() error {
-				if !synced() {
-					return errors.New("the caches are not synced yet")
-				}
-				return nil
-			}}},
-			page,
-		)
+		handler := o.handler(controller, leadership)
 		background.Go(func() {
-			if err := serve(ctx, listener, handler); err != nil {
+			if err := web.Serve(ctx, listener, handler); err != nil {
 				logger.Error(err, "The HTTP server failed")
 				cancel()
 			}
@@ -219,32 +262,63 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	}
 	logger.Info("Caches synced")
 
-	err = leadership.Run(ctx, stop, leases, work{controller, events}, shutdownPatience)
+	err = leadership.Run(ctx, stop, leases, leading{controller, recorder}, shutdownPatience)
 	if err == nil {
 		logger.Info("Stopped")
 	}
-	return err
+	return err //nolint:wrapcheck // says what it did
 }
 
-// work is what a leader does: the controller's passes, then the delivery of the events
+// leading is what a leader does: the controller's passes, then the delivery of the events
 // that wait. These are writes too, and must not follow the release of the Lease.
-type work struct {
+type leading struct {
 	*Controller
-	events *Deliverer
+	events *events.Deliverer
 }
 
 // Run is the controller's, and delivers its last events.
-func (w work) Run(ctx context.Context) error {
-	err := w.Controller.Run(ctx)
+func (l leading) Run(ctx context.Context) error {
+	err := l.Controller.Run(ctx)
 	ctx, cancel := context.WithTimeout(ctx, eventsPatience)
 	defer cancel()
-	w.events.Shutdown(ctx)
+	l.events.Shutdown(ctx)
 	return err
+}
+
+// autoscalers finds out whether the cluster's may be read; nil if not, or if they are not
+// to be looked at.
+func (o *options) autoscalers(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory) (*workload.Autoscalers, error) {
+	if !o.controller.HPAAware {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
+	defer cancel()
+	allowed, err := workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
+	if err != nil || !allowed {
+		return nil, err //nolint:wrapcheck // says what it did
+	}
+	return workload.NewAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers()) //nolint:wrapcheck // says what it did
+}
+
+// handler answers what is asked over HTTP.
+func (o *options) handler(controller *Controller, leadership *leader.Leadership) http.Handler {
+	var page *web.Page
+	if o.controller.StatusPage {
+		page = web.NewPage(controller, controller.Defaults.Location, controller.Clock, controller.HasSynced)
+	}
+	livez := []web.Check{{Name: "leader-election", Fail: leadership.Healthy}, {Name: "workers", Fail: controller.Healthy}}
+	readyz := []web.Check{{Name: "informers", Fail: func() error {
+		if !controller.HasSynced() {
+			return errors.New("the caches are not synced yet")
+		}
+		return nil
+	}}}
+	return web.NewHandler(livez, readyz, page)
 }
 
 // newInformerFactory makes informers that see only the namespaces in question and
 // keep only what the controller reads.
-func (o *options) newInformerFactory(client kubernetes.Interface) (informers.SharedInformerFactory, error) {
+func (o *options) newInformerFactory(client kubernetes.Interface, self workload.Self) (informers.SharedInformerFactory, error) {
 	name, err := cache.NewInformerName("schedule-night")
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)
@@ -253,53 +327,10 @@ func (o *options) newInformerFactory(client kubernetes.Interface) (informers.Sha
 	for _, namespace := range o.cluster.Excluded {
 		selectors = append(selectors, "metadata.namespace!="+namespace)
 	}
-	return informers.NewSharedInformerFactoryWithOptions(client, o.Resync,
+	return informers.NewSharedInformerFactoryWithOptions(client, o.controller.Resync,
 		informers.WithNamespace(o.cluster.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = strings.Join(selectors, ",") }),
-		informers.WithTransform(trim),
+		informers.WithTransform(self.Transform),
 		informers.WithInformerName(name),
 	), nil
-}
-
-// options are the values of the controller's flags.
-type options struct {
-	schedule scheduleOptions
-	cluster  clusterOptions
-	election leader.Options
-	log      logOptions
-
-	Workers       int
-	Resync        time.Duration
-	HPAAware      bool
-	ListenAddress string
-	StatusPage    bool
-}
-
-func (o *options) addControllerFlags(fs *pflag.FlagSet) {
-	fs.IntVar(&o.Workers, "workers", 16, "Deployments reconciled at the same time")
-	fs.DurationVar(&o.Resync, "resync", 30*time.Second, "how often every schedule is checked against the clock, without requests")
-	fs.BoolVar(&o.HPAAware, "hpa-aware", true, "leave the day's count to a HorizontalPodAutoscaler where there is one")
-	fs.StringVar(&o.ListenAddress, "listen-address", ":8080", `address for /livez, /readyz, /metrics and the status page; "" is off`)
-	fs.BoolVar(&o.StatusPage, "status-page", true, "serve what sleeps until when, as a page at / and as /schedule.json")
-}
-
-// validate checks all flags, so that a mistake shows at the start and not at
-// nine in the evening.
-func (o *options) validate() error {
-	errs := []error{o.schedule.validate(), o.cluster.validate()}
-	if o.Workers < 1 || o.Workers > 1000 {
-		errs = append(errs, flagError("workers", o.Workers, "want 1 to 1000"))
-	}
-	if o.Resync < time.Second {
-		errs = append(errs, flagError("resync", o.Resync, "want 1s or more"))
-	}
-	if o.ListenAddress != "" {
-		if _, _, err := net.SplitHostPort(o.ListenAddress); err != nil {
-			errs = append(errs, flagError("listen-address", o.ListenAddress, "want host:port or :port: %w", err))
-		}
-	}
-	if o.election.LeaderElect {
-		errs = append(errs, o.election.Validate())
-	}
-	return errors.Join(append(errs, o.log.apply(os.Stderr))...)
 }

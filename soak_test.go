@@ -17,8 +17,11 @@ import (
 	k8stesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"schedule-night/internal/events"
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
 )
 
 var soakFor = flag.Duration("soak", 20*time.Second, "how long to soak")
@@ -42,8 +45,8 @@ func TestSoak(t *testing.T) {
 	w.client.PrependReactor("create", "events", func(action k8stesting.Action) (bool, apiruntime.Object, error) {
 		return true, action.(k8stesting.CreateAction).GetObject(), nil // and forgotten
 	})
-	events := New(w.client.CoreV1(), fieldManager, steadyClock{clk}, func() bool { return w.queue.Urgent() > 0 })
-	w.Controller.events = events
+	events := events.New(w.client.CoreV1(), workload.FieldManager, steadyClock{clk}, func() bool { return w.Queue.Urgent() > 0 })
+	w.Events = events
 	events.Start(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	w.factory.StartWithContext(ctx)
@@ -63,9 +66,9 @@ func TestSoak(t *testing.T) {
 	for now := range ticker.C {
 		for due := int(now.Sub(begun).Seconds() * soakRate); passes < due; passes += soakDeployments {
 			for i := next - soakDeployments; i < next; i++ {
-				w.queue.Add("default/" + soaked(i).Name)
+				w.Queue.Add("default/" + soaked(i).Name)
 			}
-			for w.queue.Len() > 0 { // a key that waits already is not added again
+			for w.Queue.Len() > 0 { // a key that waits already is not added again
 				runtime.Gosched()
 			}
 		}
@@ -112,7 +115,7 @@ func TestSoak(t *testing.T) {
 
 // soaked is the i-th Deployment to come.
 func soaked(i int) *appsv1.Deployment {
-	d := deployment(3, "window=21:00-07:00")
+	d := workloadtest.Deployment(3, "window=21:00-07:00")
 	d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 	if i%10 == 0 {
 		d.Annotations[night.AnnotationWindow] = "soon" // invalid

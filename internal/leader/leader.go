@@ -1,3 +1,4 @@
+// Package leader campaigns for the Lease, and lets nobody write who does not hold it.
 package leader
 
 import (
@@ -29,22 +30,37 @@ type Options struct {
 	RenewDeadline, RetryPeriod time.Duration
 }
 
+// AddFlags adds the flags of the election.
+func (o *Options) AddFlags(fs *pflag.FlagSet) {
+	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "write only while holding a Lease, so that several replicas can run")
+	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal that it saw")
+	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal")
+	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the longest time between two tries")
+	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", "", "namespace of the Lease (default: the pod's, or the kubeconfig context's)")
+	fs.StringVar(&o.Name, "leader-elect-resource-name", "schedule-night", "name of the Lease")
+}
+
 // Validate leaves room for one request of the Lease's client between the last moment
 // at which this process may write and the first at which another may. That can be a
 // second before LeaseDuration has passed: a standby of client-go's compares Leases by
 // whole seconds, and so may not see the last renewal.
 func (o *Options) Validate() error {
+	wrong := func(flag string, value any, format string, args ...any) error {
+		return fmt.Errorf("--leader-elect-%s %q: %s", flag, fmt.Sprint(value), fmt.Sprintf(format, args...))
+	}
 	switch {
+	case !o.LeaderElect:
+		return nil
 	case o.RetryPeriod <= 0:
-		return errors.New("--leader-elect-retry-period must be positive")
+		return wrong("retry-period", o.RetryPeriod, "want more than 0s")
 	case o.RenewDeadline <= o.RetryPeriod:
-		return fmt.Errorf("--leader-elect-renew-deadline %v must be more than --leader-elect-retry-period %v", o.RenewDeadline, o.RetryPeriod)
+		return wrong("renew-deadline", o.RenewDeadline, "want more than --leader-elect-retry-period, %v", o.RetryPeriod)
 	case o.LeaseDuration < o.RenewDeadline+o.RetryPeriod+time.Second:
-		return fmt.Errorf("--leader-elect-lease-duration %v must be at least a second more than --leader-elect-renew-deadline %v and --leader-elect-retry-period %v together", o.LeaseDuration, o.RenewDeadline, o.RetryPeriod)
+		return wrong("lease-duration", o.LeaseDuration, "want at least a second more than --leader-elect-renew-deadline, %v, and --leader-elect-retry-period, %v, together", o.RenewDeadline, o.RetryPeriod)
 	case o.LeaseDuration%time.Second != 0:
-		return fmt.Errorf("--leader-elect-lease-duration %v must be whole seconds", o.LeaseDuration)
+		return wrong("lease-duration", o.LeaseDuration, "want whole seconds")
 	case o.Name == "":
-		return errors.New("--leader-elect-resource-name must not be empty")
+		return wrong("resource-name", o.Name, "want a name")
 	}
 	return nil
 }
@@ -67,13 +83,13 @@ type Leadership struct {
 	options Options
 	elector atomic.Pointer[leaderelection.LeaderElector]
 	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded was sent
-	// Watchdog fails when the leader has not renewed within LeaseDuration plus
+	// watchdog fails when the leader has not renewed within LeaseDuration plus
 	// its timeout: the election's own loop is then dead.
-	Watchdog *leaderelection.HealthzAdaptor
+	watchdog *leaderelection.HealthzAdaptor
 }
 
 func New(options Options) *Leadership {
-	return &Leadership{options: options, Watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
+	return &Leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
 }
 
 // Leading tells whether this process may write: it holds the Lease and has
@@ -89,6 +105,10 @@ func (l *Leadership) Leading() bool {
 	elector, renewed := l.elector.Load(), l.renewed.Load()
 	return elector != nil && elector.IsLeader() && renewed != nil && time.Since(*renewed) <= l.options.RenewDeadline
 }
+
+// Healthy fails when the leader has not renewed within LeaseDuration plus RetryPeriod: the
+// election's own loop is then dead.
+func (l *Leadership) Healthy() error { return l.watchdog.Check(nil) } //nolint:wrapcheck // says what it did
 
 // Guard refuses every request but reads while this process does not lead.
 // It is the last thing before the wire, so no path through the code misses it.
@@ -191,7 +211,7 @@ func (l *Leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 		RenewDeadline:   l.options.RenewDeadline,
 		RetryPeriod:     l.options.tryPeriod(),
 		ReleaseOnCancel: true,
-		WatchDog:        l.Watchdog,
+		WatchDog:        l.watchdog,
 		Name:            l.options.Name,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) { elected <- ctx },
@@ -204,7 +224,7 @@ func (l *Leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 	if err != nil {
 		return nil, nil, fmt.Errorf("setting up the election: %w", err)
 	}
-	l.Watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
+	l.watchdog.SetLeaderElection(elector) // RunOrDie would do it, and exit too
 	l.elector.Store(elector)
 	return elector, elected, nil
 }
@@ -257,13 +277,4 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leadership.renewed.Store(&sent)
 	}
 	return nil
-}
-
-func (o *Options) AddFlags(fs *pflag.FlagSet) {
-	fs.BoolVar(&o.LeaderElect, "leader-elect", true, "write only while holding a Lease, so that several replicas can run")
-	fs.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "how long a standby waits after the last renewal that it saw")
-	fs.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "how long the leader goes on without a renewal")
-	fs.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 2*time.Second, "the longest time between two tries")
-	fs.StringVar(&o.Namespace, "leader-elect-resource-namespace", "", "namespace of the Lease (default: the pod's, or the kubeconfig context's)")
-	fs.StringVar(&o.Name, "leader-elect-resource-name", "schedule-night", "name of the Lease")
 }

@@ -1,6 +1,8 @@
 package night
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
@@ -184,4 +186,22 @@ func ParseInstant(text string) (time.Time, error) {
 		return time.Time{}, errors.New("want an RFC 3339 time with its offset, e.g. 2026-11-30T02:00:00+01:00 or 2026-11-30T01:00:00Z")
 	}
 	return t, nil
+}
+
+// For is the schedule of the object with the given key, namespace/name. Its own part of
+// WakeStagger is in its WakeDelay, so that every boundary is the true one. The error is
+// that of ParseSchedule.
+func For(key string, annotations map[string]string, defaults Schedule) (Schedule, error) {
+	s, err := ParseSchedule(annotations, defaults)
+	if s.WakeStagger > 0 {
+		s.WakeDelay += staggerOf(key, s.WakeStagger)
+	}
+	return s, err
+}
+
+// staggerOf spreads keys evenly over [0, stagger), each at the same place each morning.
+func staggerOf(key string, stagger time.Duration) time.Duration {
+	sum := sha256.Sum256([]byte(key)) // the first bits of simpler hashes hardly differ for like names
+	fraction := float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
+	return time.Duration(fraction * float64(stagger)).Truncate(time.Millisecond)
 }

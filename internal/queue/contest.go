@@ -30,6 +30,7 @@ type contest struct {
 	seen     bool // that the last write was undone
 }
 
+// NewContests remembers nothing yet.
 func NewContests() *Contests { return &Contests{byKey: map[string]*contest{}} }
 
 // Wait tells how long to wait before writing a count that is not there; 0: write now.

@@ -1,3 +1,5 @@
+// Package queue hands out keys to workers: those that people wait for first, and those
+// that somebody else contests less often.
 package queue
 
 import (
@@ -15,6 +17,9 @@ const (
 	// A key that fails is tried again after 5 ms, 10 ms, 20 ms, … 5 minutes.
 	minBackoff = 5 * time.Millisecond
 	maxBackoff = 300 * time.Second
+
+	// deferPause lets a cache see what was just written, so that it is not written twice.
+	deferPause = time.Millisecond
 )
 
 // Queue is a rate-limited workqueue in two bands: a key that only waits for its
@@ -22,14 +27,15 @@ const (
 // for Pods, not for conditions.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
-	Bands *bands
+	bands *bands
 }
 
+// New makes an empty queue whose timers go by clk.
 func New(clk clock.WithTicker) *Queue {
 	b := &bands{
-		first:  workqueue.DefaultQueue[string](),
-		second: workqueue.DefaultQueue[string](),
-		Status: sets.New[string](),
+		first:    workqueue.DefaultQueue[string](),
+		second:   workqueue.DefaultQueue[string](),
+		deferred: sets.New[string](),
 	}
 	// The default limiter has a bucket for all keys together as well, which would
 	// make one namespace's trouble everybody's.
@@ -42,21 +48,34 @@ func New(clk clock.WithTicker) *Queue {
 				Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Name: queueName, Clock: clk, Queue: b}),
 			}),
 		}),
-		Bands: b,
+		bands: b,
 	}
 }
 
-// WaitForStatus puts the key into the second band from its next Add on.
-func (q *Queue) WaitForStatus(key string) { q.Bands.setStatus(key, true) }
+// Defer puts the key into the second band from its next Add on, until Promote.
+func (q *Queue) Defer(key string) { q.bands.mark(key, true) }
 
-// WaitedForStatus tells whether the key is in the second band, and ends that.
-func (q *Queue) WaitedForStatus(key string) bool { return q.Bands.setStatus(key, false) }
+// Promote puts the key back into the first band, from its next Add on.
+func (q *Queue) Promote(key string) { q.bands.mark(key, false) }
+
+// Deferred tells whether the key is in the second band.
+func (q *Queue) Deferred(key string) bool {
+	q.bands.mu.Lock()
+	defer q.bands.mu.Unlock()
+	return q.bands.deferred.Has(key)
+}
+
+// AddDeferred adds the key to the second band, in a moment.
+func (q *Queue) AddDeferred(key string) {
+	q.Defer(key)
+	q.AddAfter(key, deferPause)
+}
 
 // Urgent is the number of keys that wait in the first band.
 func (q *Queue) Urgent() int {
-	q.Bands.mu.Lock()
-	defer q.Bands.mu.Unlock()
-	return q.Bands.first.Len()
+	q.bands.mu.Lock()
+	defer q.bands.mu.Unlock()
+	return q.bands.first.Len()
 }
 
 // bands is the storage of a keyQueue. The workqueue calls it under its own lock,
@@ -64,7 +83,7 @@ func (q *Queue) Urgent() int {
 type bands struct {
 	mu            sync.Mutex
 	first, second workqueue.Queue[string]
-	Status        sets.Set[string] // keys that belong into the second band
+	deferred      sets.Set[string] // keys that belong into the second band
 }
 
 var _ workqueue.Queue[string] = &bands{}
@@ -76,7 +95,7 @@ func (b *bands) Touch(string) {}
 func (b *bands) Push(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.Status.Has(key) {
+	if b.deferred.Has(key) {
 		b.second.Push(key)
 	} else {
 		b.first.Push(key)
@@ -100,15 +119,13 @@ func (b *bands) Pop() string {
 	return b.second.Pop()
 }
 
-// setStatus marks the key or not, and tells whether it was marked.
-func (b *bands) setStatus(key string, marked bool) bool {
+// mark has the key deferred or not.
+func (b *bands) mark(key string, deferred bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	was := b.Status.Has(key)
-	if marked {
-		b.Status.Insert(key)
+	if deferred {
+		b.deferred.Insert(key)
 	} else {
-		b.Status.Delete(key)
+		b.deferred.Delete(key)
 	}
-	return was
 }

@@ -538,7 +538,7 @@ func TestRefusals(t *testing.T) {
 	}
 	stamped := func(want string) {
 		t.Helper()
-		if out, err := c.make("-n", "build"); err != nil || !strings.Contains(out, "-X main.buildVersion="+want+" -X main.buildCommit="+c.commit+" -X main.buildDate="+date+`"`) {
+		if out, err := c.make("-n", "build"); err != nil || !strings.Contains(out, "-X schedule-night/internal/cli.buildVersion="+want+" -X schedule-night/internal/cli.buildCommit="+c.commit+" -X schedule-night/internal/cli.buildDate="+date+`"`) {
 			t.Errorf("%v, want %s in %s", err, want, out)
 		}
 	}

@@ -1,0 +1,464 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+)
+
+// The annotations of kube-downscaler that are read.
+const (
+	downscalerPrefix = "downscaler/"
+
+	downscalerUptime           = downscalerPrefix + "uptime"
+	downscalerDowntime         = downscalerPrefix + "downtime"
+	downscalerDowntimeReplicas = downscalerPrefix + "downtime-replicas"
+	downscalerOriginalReplicas = downscalerPrefix + "original-replicas"
+	downscalerExclude          = downscalerPrefix + "exclude"
+	downscalerExcludeUntil     = downscalerPrefix + "exclude-until"
+	downscalerForceUptime      = downscalerPrefix + "force-uptime"
+	downscalerForceDowntime    = downscalerPrefix + "force-downtime"
+	downscalerUpscalePeriod    = downscalerPrefix + "upscale-period"
+	downscalerDownscalePeriod  = downscalerPrefix + "downscale-period"
+)
+
+// downscalerItself are the Deployments that kube-downscaler leaves alone by default.
+var downscalerItself = []string{"py-kube-downscaler", "kube-downscaler", "downscaler"}
+
+// sleepInfo is what matters of kube-green's SleepInfo, kube-green.com/v1alpha1.
+type sleepInfo struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Weekdays            string         `json:"weekdays"`
+		SleepAt             string         `json:"sleepAt"`
+		WakeUpAt            string         `json:"wakeUpAt"`
+		TimeZone            string         `json:"timeZone"`
+		IncludeRef          []sleepInfoRef `json:"includeRef"`
+		ExcludeRef          []sleepInfoRef `json:"excludeRef"`
+		SuspendDeployments  *bool          `json:"suspendDeployments"`
+		SuspendStatefulSets *bool          `json:"suspendStatefulSets"`
+		SuspendCronJobs     bool           `json:"suspendCronJobs"`
+		Patches             []struct {
+			Target metav1.GroupKind `json:"target"`
+		} `json:"patches"`
+	} `json:"spec"`
+}
+
+// sleepInfoRef names an object, or has labels.
+type sleepInfoRef struct {
+	APIVersion  string            `json:"apiVersion"`
+	Kind        string            `json:"kind"`
+	Name        string            `json:"name"`
+	MatchLabels map[string]string `json:"matchLabels"`
+}
+
+// conversion is what becomes of a Deployment's old schedule.
+type conversion struct {
+	source string   // which schedule that was; "" if neither tool has one for it
+	notes  []string // worth knowing
+	lost   []string // what cannot be carried over
+
+	ok          bool // there are annotations to print
+	annotations map[string]string
+	remove      []string // old annotations
+}
+
+// convert finds the old schedule of a Deployment.
+func (c *converter) convert(d *appsv1.Deployment) conversion {
+	out := c.fromDownscaler(d)
+	var infos []*sleepInfo
+	for _, info := range c.sleepInfos {
+		if info.selects(d) {
+			infos = append(infos, info)
+		}
+	}
+	switch {
+	case d.Annotations[night.AnnotationOn] != "":
+		if out.source == "" && len(infos) == 0 {
+			return conversion{}
+		}
+		return conversion{source: cmp.Or(out.source, "SleepInfo"), notes: []string{"has " + night.AnnotationOn + " already; left alone"}}
+	case len(infos) == 0:
+		return out
+	case out.source != "":
+		out.lose("SleepInfo %s selects it too; one schedule has to go", infos[0].Name)
+		out.ok = false
+		return out
+	case len(infos) > 1:
+		out = conversion{source: "SleepInfos " + infos[0].Name + " and " + infos[1].Name}
+		out.lose("more than one SleepInfo selects it; write the window that is meant")
+		return out
+	}
+	return c.fromSleepInfo(d, infos[0])
+}
+
+func (v *conversion) lose(format string, args ...any) {
+	v.lost = append(v.lost, fmt.Sprintf(format, args...))
+}
+
+// finish fills in the annotations, if they are to be had. NightReplicas is the count that the
+// old tool scales down to, original the count before it did, 0 if that is not known.
+// Neither tool holds a count in the day or scales up at night.
+func (v *conversion) finish(d *appsv1.Deployment, defaults night.Schedule, window night.Window, zone string, nightReplicas, original int32) {
+	expected := original
+	if expected == 0 {
+		expected = ptr.Deref(d.Spec.Replicas, 1) // the API's default
+	}
+	switch {
+	case expected == 0:
+		v.lose("cannot tell the replicas of the day: there are 0 now; run this again while it is awake, or add %s yourself", night.AnnotationExpected)
+	case expected <= nightReplicas:
+		v.notes = append(v.notes, fmt.Sprintf("never scaled down: %d replicas are not above the %d of the night", expected, nightReplicas))
+		return
+	}
+	v.annotations[night.AnnotationOn] = "true"
+	v.annotations[night.AnnotationExpected] = fmt.Sprint(expected)
+	v.annotations[night.AnnotationWindow] = window.String()
+	v.annotations[night.AnnotationTimezone] = zone
+	v.annotations[night.AnnotationDaytime] = string(night.DaytimeWakeOnly)
+	if nightReplicas != 0 {
+		v.annotations[night.AnnotationNightReplicas] = fmt.Sprint(nightReplicas)
+	}
+	if _, err := night.ParseSchedule(v.annotations, defaults); err != nil {
+		v.lose("%s", err)
+		return
+	}
+	if v.ok = expected > 0; !v.ok {
+		v.notes = append(v.notes, fmt.Sprintf("the schedule would be %s %s", night.Quote(window.String()), zone))
+	}
+}
+
+// fromDownscaler reads the annotations of a Deployment and of its Namespace, and the
+// old controller's flags, by the rules of py-kube-downscaler:
+//
+//	excluded by the Deployment or the Namespace          not touched
+//	in the Namespace's force-uptime                      awake
+//	in the Namespace's force-downtime                    asleep
+//	in uptime and not in downtime, each the Deployment's,
+//	else the Namespace's, else the flag's                awake
+//	else                                                 asleep
+func (c *converter) fromDownscaler(d *appsv1.Deployment) conversion {
+	if slices.Contains(downscalerItself, d.Name) {
+		return conversion{}
+	}
+	ns := c.namespaces[d.Namespace]
+	values, v := c.downscalerValues(d.Annotations, ns)
+	if v.source == "" {
+		return v
+	}
+	awakeUntil, excluded := v.exclusions(d.Annotations, ns)
+	if excluded {
+		return v
+	}
+	if values[downscalerUpscalePeriod] != "never" || values[downscalerDownscalePeriod] != "never" {
+		v.lose("upscale-period and downscale-period act within a time and let go after it; there is nothing like it here")
+	}
+	for _, name := range []string{downscalerForceUptime, downscalerForceDowntime} {
+		if value, ok := d.Annotations[name]; ok && !strings.EqualFold(value, "false") {
+			v.lose("%s %s on a Deployment: py-kube-downscaler does not read it there, GoKubeDownscaler does; take it away, or write the window that is meant", name, night.Quote(value))
+		}
+		if strings.EqualFold(values[name], "true") {
+			v.lose("%s has no end: take it away and run this again, or write %s or %s", name, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil)
+			values[name] = "never"
+		}
+	}
+	nightReplicas := v.replicas(downscalerDowntimeReplicas, values[downscalerDowntimeReplicas])
+	original := v.replicas(downscalerOriginalReplicas, cmp.Or(d.Annotations[downscalerOriginalReplicas], "0"))
+	specs, zone := v.timeSpecs(values)
+	if len(v.lost) > 0 {
+		return v
+	}
+	window, end := v.combine(specs, zone, c.now)
+	if end.After(awakeUntil) {
+		awakeUntil = end
+	}
+	if window.Len() == 0 {
+		v.notes = append(v.notes, "never asleep; left out")
+		return v
+	}
+	if awakeUntil.After(c.now) {
+		v.annotations[night.AnnotationAwakeUntil] = awakeUntil.Format(time.RFC3339)
+	}
+	v.finish(d, c.defaults, window, zone.String(), nightReplicas, original)
+	return v
+}
+
+// downscalerNames are the names of kube-downscaler's annotations among those given.
+func downscalerNames(annotations map[string]string) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.HasPrefix(name, downscalerPrefix) && len(validation.IsQualifiedName(name)) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// downscalerValues are the values that hold for a Deployment, by annotation. The
+// source that comes with them is empty if there is nothing that could scale it.
+func (c *converter) downscalerValues(deployment, namespace map[string]string) (map[string]string, conversion) {
+	v := conversion{annotations: map[string]string{}, remove: downscalerNames(deployment)}
+	values := map[string]string{
+		downscalerForceUptime: "false", downscalerForceDowntime: "false", downscalerUpscalePeriod: "never", downscalerDownscalePeriod: "never",
+	}
+	maps.Copy(values, c.flags)
+	var sources []string
+	for _, name := range []string{downscalerUptime, downscalerDowntime, downscalerDowntimeReplicas, downscalerForceUptime,
+		downscalerForceDowntime, downscalerUpscalePeriod, downscalerDownscalePeriod} {
+		value, ok := deployment[name]
+		of := ""
+		if isForce := name == downscalerForceUptime || name == downscalerForceDowntime; !ok || isForce {
+			value, ok = namespace[name]
+			of = " of the Namespace"
+		}
+		if ok {
+			values[name] = value
+			sources = append(sources, fmt.Sprintf("%s %s%s", name, night.Quote(value), of))
+		}
+	}
+	for _, name := range []string{downscalerForceUptime, downscalerForceDowntime} {
+		if value := values[name]; value == "" || strings.EqualFold(value, "false") {
+			values[name] = "never"
+		}
+	}
+	sleeps := !strings.EqualFold(values[downscalerUptime], "always")
+	for _, name := range []string{downscalerDowntime, downscalerForceDowntime, downscalerUpscalePeriod, downscalerDownscalePeriod} {
+		sleeps = sleeps || !strings.EqualFold(values[name], "never")
+	}
+	switch {
+	case len(sources) > 0 && (sleeps || len(v.remove) > 0):
+		v.source = strings.Join(sources, ", ")
+	case sleeps:
+		v.source = "the defaults of kube-downscaler"
+	case len(v.remove) > 0:
+		v.source = strings.Join(v.remove, ", ")
+	}
+	return values, v
+}
+
+// exclusions reads exclude and exclude-until, on the Deployment or the Namespace.
+func (v *conversion) exclusions(deployment, namespace map[string]string) (until time.Time, excluded bool) {
+	for i, annotations := range []map[string]string{deployment, namespace} {
+		of := [2]string{"", " of the Namespace"}[i]
+		// Any other value than false excludes.
+		if value, ok := annotations[downscalerExclude]; ok && !strings.EqualFold(value, "false") {
+			v.notes = append(v.notes, fmt.Sprintf("left out: %s %s%s", downscalerExclude, night.Quote(value), of))
+			return until, true
+		}
+		if value := annotations[downscalerExcludeUntil]; value != "" {
+			t, err := parseExcludeUntil(value)
+			if err != nil {
+				v.lose("%s %s%s: %v", downscalerExcludeUntil, night.Quote(value), of, err)
+			} else if t.After(until) {
+				until = t
+			}
+		}
+	}
+	return until, false
+}
+
+// replicas reads a count.
+func (v *conversion) replicas(name, value string) int32 {
+	n, err := night.ParseReplicas(value)
+	if err != nil {
+		v.lose("%s %s: %v", name, night.Quote(value), err)
+	}
+	return n
+}
+
+// downscalerSpecs is what the four values mean that say when.
+type downscalerSpecs struct{ up, down, forceUp, forceDown timeSpec }
+
+// timeSpecs reads them; zone is the one that all of them are in.
+func (v *conversion) timeSpecs(values map[string]string) (specs downscalerSpecs, zone *time.Location) {
+	name := ""
+	for _, from := range []struct {
+		name string
+		spec *timeSpec
+	}{
+		{downscalerUptime, &specs.up}, {downscalerDowntime, &specs.down},
+		{downscalerForceUptime, &specs.forceUp}, {downscalerForceDowntime, &specs.forceDown},
+	} {
+		var err error
+		if *from.spec, err = parseTimeSpec(values[from.name]); err != nil {
+			v.lose("%s %v", from.name, err)
+			continue
+		}
+		switch z := from.spec.zone; {
+		case z == "" || z == name:
+		case name == "":
+			name = z
+		default:
+			v.lose("%s is in %s and another in %s; a Deployment has one time zone", from.name, z, name)
+		}
+		if from.spec.minuteShort {
+			v.notes = append(v.notes, from.name+" ends at 23:59, and so does this: write 24:00 if the whole day is meant")
+		}
+	}
+	zone, err := night.ParseLocation(cmp.Or(name, "UTC"))
+	if err != nil {
+		v.lose("%v", err)
+	}
+	return specs, zone
+}
+
+// combine makes the window of
+//
+//	asleep = not forceUp and (forceDown or not up or down)
+//
+// A range of time in which it is asleep becomes items for its dates; one in which it
+// is awake cannot be in a window and is an override if it holds now. Ranges that are
+// over are left out.
+func (v *conversion) combine(s downscalerSpecs, zone *time.Location, now time.Time) (window night.Window, awakeUntil time.Time) {
+	var asleep week
+	for m := range asleep {
+		asleep[m] = !s.forceUp.week[m] && (s.forceDown.week[m] || !s.up.week[m] || s.down.week[m])
+	}
+	if asleep.count() > 0 {
+		window = asleep.window()
+	}
+	down := ahead(slices.Concat(s.down.ranges, s.forceDown.ranges), now)
+	for _, r := range down {
+		items, err := dateItems(r, zone)
+		switch {
+		case s.forceUp.week.count() > 0:
+			v.lose("the downtime %s, which force-uptime may overrule", r)
+		case err != nil:
+			v.lose("the downtime %s: %v", r, err)
+		default:
+			for _, it := range items {
+				window.Add(it)
+			}
+		}
+	}
+	awake := func(r instants) {
+		switch {
+		case r.from.After(now):
+			v.lose("the uptime %s, which is still ahead: set %s=%s once it has begun", r, night.AnnotationAwakeUntil, r.to.Format(time.RFC3339))
+		case r.to.After(awakeUntil):
+			awakeUntil = r.to
+		}
+	}
+	for _, r := range ahead(s.forceUp.ranges, now) {
+		awake(r)
+	}
+	for _, r := range ahead(s.up.ranges, now) {
+		if s.down.week.count()+s.forceDown.week.count()+len(down) > 0 {
+			v.lose("the uptime %s, which a downtime may overrule", r)
+		} else {
+			awake(r)
+		}
+	}
+	return window, awakeUntil
+}
+
+// ahead are the ranges that are not over.
+func ahead(ranges []instants, now time.Time) []instants {
+	return slices.DeleteFunc(slices.Clone(ranges), func(r instants) bool { return !r.to.After(now) })
+}
+
+// parseExcludeUntil reads a time in one of kube-downscaler's forms; all are UTC.
+func parseExcludeUntil(text string) (time.Time, error) {
+	for _, layout := range []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, errors.New("want such as 2026-12-24 or 2026-12-24T18:00:00Z")
+}
+
+// selects tells whether kube-green scales the Deployment for the SleepInfo: if it has
+// all that includeRef asks for, and nothing of excludeRef, and no other controller.
+func (s *sleepInfo) selects(d *appsv1.Deployment) bool {
+	if s.Namespace != d.Namespace || !ptr.Deref(s.Spec.SuspendDeployments, true) && !s.patchesDeployments() || metav1.GetControllerOfNoCopy(d) != nil {
+		return false
+	}
+	isNamed := func(ref sleepInfoRef) bool {
+		return strings.HasPrefix(ref.APIVersion, "apps/") && ref.Kind == "Deployment" && ref.Name != ""
+	}
+	for _, ref := range s.Spec.IncludeRef {
+		if isNamed(ref) && ref.Name != d.Name {
+			return false
+		}
+		for name, value := range ref.MatchLabels {
+			if d.Labels[name] != value {
+				return false
+			}
+		}
+	}
+	for _, ref := range s.Spec.ExcludeRef {
+		if isNamed(ref) && ref.Name == d.Name {
+			return false
+		}
+		for name, value := range ref.MatchLabels { // each label by itself excludes
+			if have, ok := d.Labels[name]; ok && have == value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (s *sleepInfo) patchesDeployments() bool {
+	for _, p := range s.Spec.Patches {
+		if p.Target.Group == "apps" && p.Target.Kind == "Deployment" {
+			return true
+		}
+	}
+	return false
+}
+
+// lost says what a SleepInfo does besides scaling Deployments.
+func (s *sleepInfo) lost() (list []string) {
+	if s.Spec.SuspendCronJobs {
+		list = append(list, "suspendCronJobs: CronJobs are not scaled here")
+	}
+	if ptr.Deref(s.Spec.SuspendStatefulSets, false) {
+		list = append(list, "suspendStatefulSets: StatefulSets are not scaled here")
+	}
+	for _, p := range s.Spec.Patches {
+		if p.Target.Group != "apps" || p.Target.Kind != "Deployment" {
+			list = append(list, fmt.Sprintf("patches of %s: only replicas are changed here", night.Quote(p.Target.String())))
+		}
+	}
+	return list
+}
+
+func (c *converter) fromSleepInfo(d *appsv1.Deployment, info *sleepInfo) conversion {
+	spec := &info.Spec
+	v := conversion{annotations: map[string]string{}, source: fmt.Sprintf("SleepInfo %s: %s from %s to %s", info.Name, night.Quote(spec.Weekdays), night.Quote(spec.SleepAt), night.Quote(spec.WakeUpAt))}
+	zone := cmp.Or(spec.TimeZone, "UTC")
+	if spec.TimeZone != "" {
+		v.source += " " + night.Quote(spec.TimeZone)
+	}
+	if info.patchesDeployments() {
+		v.lose("the SleepInfo patches Deployments in its own way")
+		return v
+	}
+	if spec.WakeUpAt == "" {
+		v.lose("without wakeUpAt it is never woken; a window has an end, so say when")
+		return v
+	}
+	if _, err := night.ParseLocation(zone); err != nil {
+		v.lose("timeZone %s: %v", night.Quote(zone), err)
+		return v
+	}
+	asleep, err := sleepWeek(spec.Weekdays, spec.SleepAt, spec.WakeUpAt)
+	if err != nil {
+		v.lose("%v", err)
+		return v
+	}
+	v.finish(d, c.defaults, asleep.window(), zone, 0, 0)
+	return v
+}

@@ -1,0 +1,165 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// AddFilesFlag adds the flag that names manifests.
+func AddFilesFlag(fs *pflag.FlagSet, files *[]string) {
+	fs.StringArrayVarP(files, "filename", "f", nil, "`FILE` with manifests, a directory of such, or - for stdin, instead of the cluster; may be repeated")
+}
+
+// ManifestReader reads manifests and hands out the objects of the kinds that are
+// asked for; what cannot be read is reported, and the rest is gone on with.
+type ManifestReader struct {
+	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
+	// it was found, for errors.
+	kinds  map[string]func(document []byte, where string)
+	report func(error)
+}
+
+// NewManifestReader makes a reader that tells report what cannot be read.
+func NewManifestReader(report func(error)) *ManifestReader {
+	return &ManifestReader{kinds: map[string]func([]byte, string){}, report: report}
+}
+
+// On has the reader add the objects of a kind, "<apiVersion> <kind>". Where, which ends in
+// ": ", says where one was found; the error of add is reported.
+func On[T any](r *ManifestReader, kind string, add func(object *T, where string) error) {
+	r.kinds[kind] = func(document []byte, where string) {
+		object := new(T)
+		err := unmarshalObject(document, object, where)
+		if err == nil {
+			err = add(object, where+": ")
+		}
+		if err != nil {
+			r.report(err)
+		}
+	}
+}
+
+// AddFiles reads files, the manifests in directories, and stdin for "-".
+func (r *ManifestReader) AddFiles(names []string, stdin io.Reader) {
+	for _, name := range names {
+		if name == "-" {
+			text, err := io.ReadAll(stdin)
+			r.addFile("stdin", text, err)
+			continue
+		}
+		files, err := manifests(name)
+		if err != nil {
+			r.report(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			r.addFile(file, text, err)
+		}
+	}
+}
+
+// manifests is the file of that name, or those that a directory of that name holds.
+func manifests(name string) ([]string, error) {
+	entries, err := os.ReadDir(name)
+	if err != nil { // no directory; what else is wrong shows when it is read
+		return []string{name}, nil
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
+			files = append(files, filepath.Join(name, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%s: no .yaml, .yml or .json files in this directory", name)
+	}
+	return files, nil
+}
+
+// preamble is what stands before the first "---" without being a document.
+var preamble = regexp.MustCompile(`\A(?:[ \t]*(?:#.*)?\r?\n)+---`)
+
+// addFile reads one file's documents, which are counted from 1.
+func (r *ManifestReader) addFile(name string, text []byte, err error) {
+	if err != nil {
+		r.report(fmt.Errorf("reading %s: %w", name, err))
+		return
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(preamble.ReplaceAll(text, []byte("---"))), 4096)
+	for n := 1; ; n++ {
+		var document runtime.RawExtension
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		where := fmt.Sprintf("%s, document %d", name, n)
+		if err == nil {
+			r.addDocument(document.Raw, where)
+			continue
+		}
+		r.report(fmt.Errorf("%s: %w", where, err))
+		if !errors.As(err, new(yaml.YAMLSyntaxError)) { // JSON, which has no "---" to go on from
+			return
+		}
+	}
+}
+
+// addDocument reads a document, which may be a list.
+func (r *ManifestReader) addDocument(document []byte, where string) {
+	if len(document) == 0 { // nothing but comments
+		return
+	}
+	var meta metav1.TypeMeta
+	if err := utiljson.Unmarshal(document, &meta); err != nil {
+		r.report(fmt.Errorf("%s: %w", where, err))
+		return
+	}
+	kind := meta.APIVersion + " " + meta.Kind
+	listed, isList := r.kinds[strings.TrimSuffix(kind, "List")]
+	switch add := r.kinds[kind]; {
+	case add != nil:
+		add(document, where)
+	case kind == "v1 List", isList:
+		var list struct {
+			Items []runtime.RawExtension `json:"items"`
+		}
+		if err := utiljson.Unmarshal(document, &list); err != nil {
+			r.report(fmt.Errorf("%s: %w", where, err))
+		}
+		for i, item := range list.Items {
+			where := fmt.Sprintf("%s, item %d", where, i+1)
+			if isList { // the API server leaves out the kind of the items
+				listed(item.Raw, where)
+			} else {
+				r.addDocument(item.Raw, where)
+			}
+		}
+	case meta.APIVersion == "" || meta.Kind == "":
+		r.report(fmt.Errorf("%s: apiVersion or kind is missing", where))
+	}
+}
+
+// unmarshalObject reads a document into an object.
+func unmarshalObject(document []byte, object any, where string) error {
+	err := utiljson.Unmarshal(document, object)
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "annotations of type string"):
+		return fmt.Errorf(`%s: put annotation values in quotes, e.g. "true" or "3": %w`, where, err)
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}

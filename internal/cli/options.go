@@ -1,0 +1,211 @@
+// Package cli is what the commands share: their flags, the connection to the API server,
+// the reading of manifests, and the ways of a kubectl plugin.
+package cli
+
+import (
+	"errors"
+	goflag "flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/klog/v2"
+
+	"schedule-night/internal/night"
+)
+
+// UsageError is a mistake in the command line, as opposed to a failure.
+type UsageError struct{ error }
+
+// Unwrap is the mistake.
+func (e UsageError) Unwrap() error { return e.error }
+
+// FlagError is what is wrong with a flag's value.
+func FlagError(name string, value any, format string, args ...any) error {
+	return fmt.Errorf("--%s %q: %w", name, fmt.Sprint(value), fmt.Errorf(format, args...))
+}
+
+// Options are the flags of one concern.
+type Options interface {
+	AddFlags(*pflag.FlagSet)
+	// Validate checks the values that were given. It changes nothing else.
+	Validate() error
+}
+
+// Group is options under a heading of the help.
+type Group struct {
+	Heading string
+	Options
+}
+
+// Compose gives a command its options, in groups. They are validated before it runs, all
+// of them, so that a mistake shows at once and not at nine in the evening.
+func Compose(cmd *cobra.Command, groups ...Group) *cobra.Command {
+	var flags cliflag.NamedFlagSets
+	cmd.Flags().SortFlags = false
+	for _, g := range groups {
+		g.AddFlags(flags.FlagSet(g.Heading))
+		cmd.Flags().AddFlagSet(flags.FlagSet(g.Heading))
+	}
+	cliflag.SetUsageAndHelpFunc(cmd, flags, 0)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{flagError(err)} })
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		var errs []error
+		for _, g := range groups {
+			errs = append(errs, g.Validate())
+		}
+		if err := errors.Join(errs...); err != nil {
+			return UsageError{err}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// flagError gives an error of the flag parser the shape of FlagError.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return FlagError(invalid.GetFlag().Name, invalid.GetValue(), "%w", errors.Unwrap(invalid))
+	}
+	return err
+}
+
+// NoArgs refuses arguments. Hint, if there is one, says where such a thing belongs.
+func NoArgs(hint string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		err := cobra.NoArgs(cmd, args)
+		if err == nil {
+			return nil
+		}
+		if hint != "" {
+			err = fmt.Errorf("%s takes no arguments, got %q; %s", cmd.Name(), args, hint)
+		}
+		return UsageError{err}
+	}
+}
+
+// ScheduleOptions are what objects without the annotation get.
+type ScheduleOptions struct{ Defaults night.Schedule }
+
+// DefaultSchedule is what objects without annotations get from a controller without flags.
+func DefaultSchedule() night.Schedule {
+	window, err := night.ParseWindow("21:00-07:00")
+	if err != nil {
+		panic(err) // a constant
+	}
+	return night.Schedule{Window: window, Location: time.UTC}
+}
+
+// AddFlags implements Options.
+func (o *ScheduleOptions) AddFlags(fs *pflag.FlagSet) {
+	o.Defaults = DefaultSchedule()
+	zone, replicas := zoneValue{&o.Defaults.Location}, replicasValue{&o.Defaults.NightReplicas}
+	fs.Var(&o.Defaults.Window, "window", "when Deployments without the annotation sleep")
+	fs.Var(zone, "timezone", "IANA time zone of windows without the annotation")
+	fs.Var(replicas, "night-replicas", "replicas in the window, for Deployments without the annotation")
+	fs.DurationVar(&o.Defaults.WakeStagger, "wake-stagger", 0, "spread wake-ups evenly over this time after the end of a window")
+}
+
+// Validate implements Options.
+func (o *ScheduleOptions) Validate() error {
+	if d := o.Defaults.WakeStagger; d < 0 || d > night.MaxWakeDelay {
+		return FlagError("wake-stagger", d, "want 0s to %v", night.MaxWakeDelay)
+	}
+	return nil
+}
+
+// zoneValue is a time zone as the value of a flag.
+type zoneValue struct{ location **time.Location }
+
+func (v zoneValue) Set(name string) (err error) {
+	loc, err := night.ParseLocation(name)
+	if err == nil {
+		*v.location = loc
+	}
+	return err //nolint:wrapcheck // the flag parser says of which flag
+}
+
+func (v zoneValue) String() string {
+	if v.location == nil || *v.location == nil {
+		return ""
+	}
+	return (*v.location).String()
+}
+
+func (v zoneValue) Type() string { return "string" }
+
+// replicasValue is a count as the value of a flag.
+type replicasValue struct{ replicas *int32 }
+
+func (v replicasValue) Set(text string) (err error) {
+	n, err := night.ParseReplicas(text)
+	if err == nil {
+		*v.replicas = n
+	}
+	return err //nolint:wrapcheck // the flag parser says of which flag
+}
+
+func (v replicasValue) String() string {
+	if v.replicas == nil {
+		return ""
+	}
+	return strconv.Itoa(int(*v.replicas))
+}
+
+func (v replicasValue) Type() string { return "int" }
+
+// LogOptions say what is logged, and how.
+type LogOptions struct {
+	Format, VModule string
+	Verbosity       int
+}
+
+// AddFlags implements Options.
+func (o *LogOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.IntVarP(&o.Verbosity, "v", "v", 0, "level of detail: 0 life cycle and writes, 2 passing trouble, 4 each pass")
+	fs.StringVar(&o.VModule, "vmodule", "", "levels by file, e.g. controller=4 (text format only)")
+	fs.StringVar(&o.Format, "log-format", "text", "text or json")
+}
+
+// Validate implements Options.
+func (o *LogOptions) Validate() error {
+	var errs []error
+	if o.Verbosity < 0 {
+		errs = append(errs, FlagError("v", o.Verbosity, "want 0 or more"))
+	}
+	for part := range strings.SplitSeq(o.VModule, ",") {
+		file, level, _ := strings.Cut(part, "=")
+		if _, err := strconv.ParseUint(level, 10, 31); o.VModule != "" && (err != nil || file == "") {
+			errs = append(errs, FlagError("vmodule", o.VModule, "want file=level, and commas between more of them, e.g. controller=4"))
+			break
+		}
+	}
+	switch {
+	case o.Format != "text" && o.Format != "json":
+		errs = append(errs, FlagError("log-format", o.Format, "want text or json"))
+	case o.Format == "json" && o.VModule != "":
+		errs = append(errs, FlagError("vmodule", o.VModule, "works with --log-format text only"))
+	}
+	return errors.Join(errs...)
+}
+
+// Apply sets up klog. The options must be valid.
+func (o *LogOptions) Apply(w io.Writer) error {
+	var flags goflag.FlagSet
+	klog.InitFlags(&flags)
+	if err := errors.Join(flags.Set("v", strconv.Itoa(o.Verbosity)), flags.Set("vmodule", o.VModule)); err != nil {
+		return fmt.Errorf("setting up the log: %w", err)
+	}
+	if o.Format == "json" {
+		// slog's levels are logr's verbosities with the sign turned.
+		klog.SetSlogLogger(slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity)})))
+	}
+	return nil
+}

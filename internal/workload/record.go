@@ -1,0 +1,188 @@
+package workload
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"schedule-night/internal/night"
+)
+
+// ConditionAsleep is our condition on a Deployment's status: True while it
+// sleeps, False while it is awake, Unknown while its schedule cannot be read.
+// It is also our record: the API server keeps it over our restarts.
+const ConditionAsleep appsv1.DeploymentConditionType = night.Prefix + "Asleep"
+
+// Reasons of a record.
+const (
+	ReasonNightWindow     = "NightWindow"     // True: the window says so
+	ReasonAsleepUntil     = "AsleepUntil"     // True: the override says so
+	ReasonDayWindow       = "DayWindow"       // False: the window says so
+	ReasonAwakeUntil      = "AwakeUntil"      // False: the override says so
+	ReasonReleased        = "Released"        // False: opted out while asleep; also an event
+	ReasonInvalidSchedule = "InvalidSchedule" // Unknown; also an event
+)
+
+// Record is what we have written down on a workload.
+type Record struct {
+	Status          corev1.ConditionStatus
+	Reason, Message string
+	Since           time.Time // when the status last changed; whole seconds
+}
+
+// equal tells whether two records, each nil for none, are the same.
+func (r *Record) equal(other *Record) bool {
+	if r == nil || other == nil {
+		return r == other
+	}
+	return r.Status == other.Status && r.Reason == other.Reason && r.Message == other.Message && r.Since.Equal(other.Since)
+}
+
+// Says tells whether the record, nil for none, reads as want, whatever its time.
+func (r *Record) Says(want Record) bool {
+	return r != nil && r.Status == want.Status && r.Reason == want.Reason && r.Message == want.Message
+}
+
+// stillAsleep, before what was applied, ends the message of a record that has become
+// Unknown in the night: a workload must not be forgotten because its schedule was broken
+// while it slept.
+const stillAsleep = "; still asleep with "
+
+// Asleep tells whether the record, nil for none, says that the workload was put to sleep
+// and has not been woken.
+func (r *Record) Asleep() bool {
+	return r != nil && (r.Status == corev1.ConditionTrue || r.Status == corev1.ConditionUnknown && strings.Contains(r.Message, stillAsleep))
+}
+
+// Slept is what was applied to a workload whose record says that it is Asleep. A record
+// that somebody has made unreadable counts as that of 0 replicas.
+func (r *Record) Slept() (Applied, bool) {
+	if !r.Asleep() {
+		return Applied{}, false
+	}
+	message := r.Message
+	if i := strings.LastIndex(message, stillAsleep); i >= 0 {
+		message = message[i+len(stillAsleep):]
+	}
+	applied, _ := ParseApplied(message)
+	return applied, true
+}
+
+// RecordOf is the record of a workload that follows its schedule.
+func RecordOf(s *night.Schedule, state night.State) Record {
+	r := Record{
+		Status:  corev1.ConditionFalse,
+		Reason:  ReasonDayWindow,
+		Message: Applied{s.Replicas(state.Asleep), s.Expected, state.Next}.String(),
+	}
+	switch {
+	case state.Asleep && state.Override:
+		r.Status, r.Reason = corev1.ConditionTrue, ReasonAsleepUntil
+	case state.Asleep:
+		r.Status, r.Reason = corev1.ConditionTrue, ReasonNightWindow
+	case state.Override:
+		r.Reason = ReasonAwakeUntil
+	}
+	return r
+}
+
+// InvalidRecord is that of a workload whose schedule cannot be acted on. It remembers
+// what was applied to one that slept.
+func InvalidRecord(err error, applied Applied, slept bool) Record {
+	r := Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+	if slept {
+		r.Message += stillAsleep + applied.String()
+	}
+	return r
+}
+
+// ReleasedRecord is that of a workload that was let go with so many replicas.
+func ReleasedRecord(replicas int32) Record {
+	return Record{Status: corev1.ConditionFalse, Reason: ReasonReleased, Message: Applied{replicas, replicas, time.Time{}}.String()}
+}
+
+// Applied is what the message of a record says: the count that was applied, the day's
+// count, and until when; zero if there was no boundary ahead.
+type Applied struct {
+	Replicas, Expected int32
+	Until              time.Time
+}
+
+// The parts of the message: "replicas=0 expected=3 until=2026-11-30T07:00:00+08:00".
+const (
+	replicasField = "replicas="
+	expectedField = " expected="
+	untilField    = " until="
+)
+
+// String is the message. Each pass makes it, so it costs one allocation.
+func (a Applied) String() string {
+	b := append(make([]byte, 0, 96), replicasField...)
+	b = strconv.AppendInt(b, int64(a.Replicas), 10)
+	b = append(b, expectedField...)
+	b = strconv.AppendInt(b, int64(a.Expected), 10)
+	b = append(b, untilField...)
+	return string(appendBoundary(b, a.Until))
+}
+
+// ParseApplied reads what String writes. What follows it after white space is passed over.
+func ParseApplied(message string) (a Applied, ok bool) {
+	replicas, rest, ok1 := strings.Cut(strings.TrimPrefix(message, replicasField), expectedField)
+	expected, until, ok2 := strings.Cut(rest, untilField)
+	until, _, _ = strings.Cut(until, " ")
+	var err1, err2, err3 error
+	a.Replicas, err1 = night.ParseReplicas(replicas)
+	a.Expected, err2 = night.ParseReplicas(expected)
+	if until != FormatBoundary(time.Time{}) {
+		a.Until, err3 = time.Parse(time.RFC3339, until)
+	}
+	if !ok1 || !ok2 || !strings.HasPrefix(message, replicasField) || err1 != nil || err2 != nil || err3 != nil {
+		return Applied{}, false
+	}
+	return a, true
+}
+
+// WakeTo is the count of a workload that is let go: the day's, if it still has the count
+// that was applied, else the one that it has.
+func (a Applied) WakeTo(w *Workload) int32 {
+	if w.Replicas != a.Replicas {
+		return w.Replicas
+	}
+	if n, err := night.ParseReplicas(w.Annotations[night.AnnotationExpected]); err == nil {
+		return n
+	}
+	return a.Expected
+}
+
+// FormatBoundary writes a boundary in its own zone, "-" where there is none.
+func FormatBoundary(t time.Time) string { return string(appendBoundary(nil, t)) }
+
+func appendBoundary(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(b, '-')
+	}
+	return t.AppendFormat(b, time.RFC3339Nano) // a fraction of a second only where there is one
+}
+
+// conditionRecord is the record that a Deployment carries, nil if there is none.
+func conditionRecord(d *appsv1.Deployment) *Record {
+	for i := range d.Status.Conditions {
+		if c := &d.Status.Conditions[i]; c.Type == ConditionAsleep {
+			r := Record{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+			return sharedRecords.of(r, len(r.Reason)+len(r.Message), func() *Record { return &r })
+		}
+	}
+	return nil
+}
+
+// condition is the record in the form that a Deployment carries.
+func (r *Record) condition(now time.Time) appsv1.DeploymentCondition {
+	return appsv1.DeploymentCondition{
+		Type: ConditionAsleep, Status: r.Status, Reason: r.Reason, Message: r.Message,
+		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(r.Since),
+	}
+}

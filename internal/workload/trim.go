@@ -1,0 +1,173 @@
+package workload
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/lru"
+	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+)
+
+const (
+	// sharedObjects is how many objects of a sort are remembered to be shared. One that
+	// has been forgotten is only not shared any more.
+	sharedObjects = 1024
+	// maxSharedText bounds, in bytes, the text in what is remembered, which outlives the
+	// workloads that it came from.
+	maxSharedText = 512
+)
+
+// Self is who this process is at the API server: the namespace and the name of its
+// ServiceAccount. The zero value, outside a Pod, is nobody's.
+type Self struct{ Namespace, ServiceAccount string }
+
+// SelfOf is who the API server says that we are, by the name of the user: ServiceAccounts
+// are called system:serviceaccount:NAMESPACE:NAME.
+// https://kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens
+func SelfOf(user string) Self {
+	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
+	namespace, name, ok2 := strings.Cut(rest, ":")
+	if !ok || !ok2 {
+		return Self{}
+	}
+	return Self{namespace, name}
+}
+
+// Transform makes of what an informer receives the small form that its cache holds. It
+// is a cache.TransformFunc, and idempotent as those must be.
+func (s Self) Transform(obj any) (any, error) {
+	switch obj := obj.(type) {
+	case *appsv1.Deployment:
+		return s.FromDeployment(obj), nil
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return trimAutoscaler(obj), nil
+	}
+	return obj, nil // a tombstone or made before
+}
+
+// FromDeployment is a Deployment as a Workload. Nothing of the Deployment's is kept in
+// memory by it but texts.
+func (s Self) FromDeployment(d *appsv1.Deployment) *Workload {
+	return &Workload{
+		ObjectMeta: trimMeta(&d.ObjectMeta),
+		Kind:       appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		Replicas:   ptr.Deref(d.Spec.Replicas, 1),
+		Record:     conditionRecord(d),
+		Requests:   podRequests(&d.Spec.Template.Spec),
+		Controlled: metav1.GetControllerOfNoCopy(d) != nil,
+		Ours:       s.runs(d.Namespace, &d.Spec.Template.Spec),
+	}
+}
+
+func (s Self) runs(namespace string, spec *corev1.PodSpec) bool {
+	return s.ServiceAccount != "" && s.Namespace == namespace && s.ServiceAccount == spec.ServiceAccountName
+}
+
+// trimMeta keeps what Workload says.
+func trimMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace:         meta.Namespace,
+		Name:              meta.Name,
+		UID:               meta.UID,
+		ResourceVersion:   meta.ResourceVersion,
+		CreationTimestamp: meta.CreationTimestamp,
+		DeletionTimestamp: meta.DeletionTimestamp,
+		Annotations:       trimAnnotations(meta.Annotations),
+	}
+}
+
+// annotationValues are what annotations say, in the order of night.AnnotationNames.
+type annotationValues [len(night.AnnotationNames)]struct {
+	value string
+	ok    bool
+}
+
+// Many workloads have the same schedule, many records are written in a second, and many
+// Pods request the same.
+var (
+	sharedAnnotations = newShared[annotationValues, map[string]string]()
+	sharedRecords     = newShared[Record, *Record]()
+	sharedRequests    = newShared[Requests, *Requests]()
+)
+
+// trimAnnotations keeps those that the schedule reads; nil if there are none.
+func trimAnnotations(annotations map[string]string) map[string]string {
+	var values annotationValues
+	found, text := 0, 0
+	for i, name := range night.AnnotationNames {
+		value, ok := annotations[name]
+		if !ok {
+			continue
+		}
+		values[i].value, values[i].ok = value, true
+		found++
+		text += len(value)
+	}
+	if found == 0 {
+		return nil
+	}
+	return sharedAnnotations.of(values, text, func() map[string]string {
+		kept := make(map[string]string, found)
+		for i, name := range night.AnnotationNames {
+			if values[i].ok {
+				kept[name] = values[i].value
+			}
+		}
+		return kept
+	})
+}
+
+// Requests are what one Pod asks for as long as it runs.
+type Requests struct{ Cores, Gibibytes float64 }
+
+// podRequests sums up a Pod's own requests where it has them, else those of its
+// containers and sidecars; nil if there are none.
+func podRequests(spec *corev1.PodSpec) *Requests {
+	var cpu, memory resource.Quantity
+	add := func(requests corev1.ResourceList) {
+		cpu.Add(*requests.Cpu())
+		memory.Add(*requests.Memory())
+	}
+	if spec.Resources != nil && len(spec.Resources.Requests) > 0 {
+		add(spec.Resources.Requests)
+	} else {
+		for i := range spec.Containers {
+			add(spec.Containers[i].Resources.Requests)
+		}
+		for i := range spec.InitContainers {
+			if c := &spec.InitContainers[i]; ptr.Deref(c.RestartPolicy, "") == corev1.ContainerRestartPolicyAlways {
+				add(c.Resources.Requests)
+			}
+		}
+	}
+	r := Requests{cpu.AsApproximateFloat64(), memory.AsApproximateFloat64() / (1 << 30)}
+	if r == (Requests{}) {
+		return nil
+	}
+	return sharedRequests.of(r, 0, func() *Requests { return &r })
+}
+
+// shared has one object for all workloads that have an equal one: most of what is kept
+// of a workload besides its name is many others' too.
+type shared[K comparable, V any] struct{ recent *lru.Cache }
+
+func newShared[K comparable, V any]() shared[K, V] { return shared[K, V]{lru.New(sharedObjects)} }
+
+// of is the object for a key with so many bytes of text, made anew if there is none.
+func (s shared[K, V]) of(key K, text int, build func() V) V {
+	if text > maxSharedText {
+		return build()
+	}
+	if v, ok := s.recent.Get(key); ok {
+		return v.(V)
+	}
+	v := build()
+	s.recent.Add(key, v)
+	return v
+}

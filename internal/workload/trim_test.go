@@ -1,0 +1,140 @@
+package workload_test
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
+)
+
+func TestTrim(t *testing.T) {
+	d := workloadtest.AsleepSince(workloadtest.Deployment(3))
+	d.Labels = map[string]string{"a": "b"}
+	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c"}}
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable})
+	once, err := workload.Self{}.Transform(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := once.(*workload.Workload)
+	if got.Labels != nil || got.ManagedFields != nil || len(got.Annotations) != 2 || !got.Record.Asleep() || got.Replicas != 3 || got.UID != d.UID {
+		t.Errorf("trimmed to %+v", got)
+	}
+	twice, err := workload.Self{}.Transform(got)
+	if err != nil || twice != any(got) {
+		t.Errorf("trimmed again to %+v, error %v", twice, err)
+	}
+	tombstone := cache.DeletedFinalStateUnknown{Key: "k"}
+	if same, err := (workload.Self{}).Transform(tombstone); err != nil || same.(cache.DeletedFinalStateUnknown).Key != "k" {
+		t.Errorf("a tombstone became %v, error %v", same, err)
+	}
+}
+
+// TestTrimKeepsAll: what decisions rest on is kept of objects without annotations, too.
+func TestTrimKeepsAll(t *testing.T) {
+	self := workload.Self{Namespace: "default", ServiceAccount: "night"}
+	d := workloadtest.Without(workloadtest.Deployment(5), "on", "expected")
+	d.CreationTimestamp = metav1.Unix(1e9, 0)
+	d.OwnerReferences = []metav1.OwnerReference{{Controller: ptr.To(true), Kind: "App"}}
+	d.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "night", Resources: &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("1Gi")},
+	}}
+	got := self.FromDeployment(d)
+	want := &workload.Workload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", CreationTimestamp: d.CreationTimestamp},
+		Kind:       appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		Replicas:   5,
+		Requests:   &workload.Requests{Cores: 0.5, Gibibytes: 1},
+		Controlled: true,
+		Ours:       true,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if other := (workload.Self{Namespace: "other", ServiceAccount: "night"}).FromDeployment(d); other.Ours {
+		t.Error("a ServiceAccount of the same name in another namespace is taken for ours")
+	}
+	if nobody := (workload.Self{}).FromDeployment(&appsv1.Deployment{}); nobody.Ours {
+		t.Error("outside a Pod, what names no ServiceAccount is taken for ours")
+	}
+}
+
+func TestSelfOf(t *testing.T) {
+	for user, want := range map[string]workload.Self{
+		"system:serviceaccount:schedule-night:night": {Namespace: "schedule-night", ServiceAccount: "night"},
+		"system:serviceaccount:x":                    {},
+		"kubernetes-admin":                           {},
+		"unknown":                                    {},
+	} {
+		if got := workload.SelfOf(user); got != want {
+			t.Errorf("%s: got %+v, want %+v", user, got, want)
+		}
+	}
+}
+
+// TestDeepCopy: nothing of a copy is the original's.
+func TestDeepCopy(t *testing.T) {
+	w := workload.Self{}.FromDeployment(workloadtest.AsleepSince(workloadtest.Deployment(3)))
+	w.Requests = &workload.Requests{Cores: 1}
+	before := w.DeepCopy()
+	if !reflect.DeepEqual(w, before) {
+		t.Fatalf("%+v was copied as %+v", w, before)
+	}
+	out := w.DeepCopyObject().(*workload.Workload)
+	out.Annotations["x"], out.Record.Message, out.Requests.Cores = "y", "z", 2
+	if !reflect.DeepEqual(w, before) {
+		t.Errorf("the original became %+v", w)
+	}
+}
+
+// TestTrimShares: what is equal is one object, and only what is equal.
+func TestTrimShares(t *testing.T) {
+	long := "window=" + strings.TrimSuffix(strings.Repeat("Mon 21:00-22:00, ", 512/10), ", ")
+	for _, tc := range []struct {
+		name   string
+		a, b   *appsv1.Deployment
+		shared bool
+	}{
+		{"the same", workloadtest.AsleepSince(workloadtest.Deployment(3)), workloadtest.AsleepSince(workloadtest.Deployment(5)), true},
+		{"with others of no concern", workloadtest.Deployment(3), annotated(workloadtest.Deployment(3), "example.com/owner", "me"), true},
+		{"another value", workloadtest.Deployment(3, "expected=3"), workloadtest.Deployment(3, "expected=4"), false},
+		{"the same value elsewhere", workloadtest.Deployment(3, "timezone=UTC"), workloadtest.Deployment(3, "window=UTC"), false},
+		{"empty and not there", workloadtest.Deployment(3, "except="), workloadtest.Deployment(3), false},
+		{"too long to be kept", workloadtest.Deployment(3, long), workloadtest.Deployment(3, long), false},
+	} {
+		a, b := workloadtest.Of(tc.a), workloadtest.Of(tc.b)
+		for w, d := range map[*workload.Workload]*appsv1.Deployment{a: tc.a, b: tc.b} {
+			for _, name := range night.AnnotationNames {
+				got, ok := w.Annotations[name]
+				want, wanted := d.Annotations[name]
+				if got != want || ok != wanted {
+					t.Errorf("%s: %s is %q, %v; want %q, %v", tc.name, name, got, ok, want, wanted)
+				}
+			}
+		}
+		if one := reflect.ValueOf(a.Annotations).Pointer() == reflect.ValueOf(b.Annotations).Pointer(); one != tc.shared {
+			t.Errorf("%s: one map: %v", tc.name, one)
+		}
+		if tc.shared && a.Record != b.Record {
+			t.Errorf("%s: two records", tc.name)
+		}
+	}
+}
+
+func annotated(d *appsv1.Deployment, name, value string) *appsv1.Deployment {
+	d.Annotations = maps.Clone(d.Annotations)
+	d.Annotations[name] = value
+	return d
+}
