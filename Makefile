@@ -53,13 +53,13 @@ MODULES := $(dir $(wildcard go.mod test/go.mod test/*/go.mod tools/*/go.mod))
 verify: vulnerabilities ## what we depend on: intact, tidy, of good licence, without known vulnerabilities; workflows
 	@for dir in $(MODULES); do echo "$$dir: go mod verify, go mod tidy -diff"; (cd $$dir && go mod verify && go mod tidy -diff) || exit 1; done
 	cd tools/licenses && go test ./... && go build -o $(BIN)/licenses .
-	$(BIN)/licenses -check THIRD_PARTY_LICENSES
+	$(BIN)/licenses -check THIRD_PARTY_LICENSES $(PLATFORMS)
 	cd tools/actionlint && go build -o $(BIN)/actionlint github.com/rhysd/actionlint/cmd/actionlint
 	$(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 licenses: ## write THIRD_PARTY_LICENSES anew
 	cd tools/licenses && go build -o $(BIN)/licenses .
-	$(BIN)/licenses THIRD_PARTY_LICENSES
+	$(BIN)/licenses THIRD_PARTY_LICENSES $(PLATFORMS)
 
 VULNDB ?= https://vuln.go.dev
 vulnerabilities: ## known vulnerabilities in what the program calls; REQUIRE_VULNDB=true fails if the database is out of reach
