@@ -151,13 +151,9 @@ release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2
 	rm -rf $(DIST)
 	$(MAKE) COMMIT=$(COMMIT) DATE=$(DATE) image sbom $(addprefix binary-,$(PLATFORMS))
 	$(BIN)/dist release $(STAMPS) -url '$(RELEASE_URL)' -o $(DIST) $(call binaries,$(PLATFORMS))
-ifneq ($(wildcard deploy/chart),)
+	rm -rf $(BIN)/chart && $(BIN)/dist chart '$(IMAGE)' $(BIN)/chart
 	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
-	rm -rf $(BIN)/chart && cp -R deploy/chart $(BIN)/chart
-	sed 's|^  repository: schedule-night$$|  repository: $(IMAGE)|' deploy/chart/values.yaml > $(BIN)/chart/values.yaml
-	grep -q '^  repository: $(IMAGE)$$' $(BIN)/chart/values.yaml
 	$(BIN)/helm package $(BIN)/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
-endif
 	$(BIN)/dist sums $(DIST)
 
 test-release: ## the image and the release: right, and the same bytes twice
