@@ -303,6 +303,7 @@ func TestDockerfile(t *testing.T) {
 	text := strings.ReplaceAll(string(read(t, filepath.Join(first.dir, "Dockerfile"))), "\\\n", " ")
 	arguments := map[string]string{"TARGETOS": "linux", "TARGETARCH": "arm64", "VERSION": version, "COMMIT": first.commit, "DATE": date}
 	src := t.TempDir()
+	context := dockerContext(t)
 	stages := strings.Split(text, "\nFROM ")
 	if len(stages) != 3 || !strings.HasPrefix(stages[2], "scratch\n") {
 		t.Fatalf("want a stage that builds, then one from scratch")
@@ -313,15 +314,22 @@ func TestDockerfile(t *testing.T) {
 		switch instruction {
 		case "COPY":
 			fields := strings.Fields(rest)
-			for _, pattern := range fields[:len(fields)-1] {
-				paths, err := filepath.Glob(filepath.Join(first.dir, pattern))
-				if err != nil || len(paths) == 0 {
-					t.Fatalf("nothing to COPY: %s, error %v", pattern, err)
-				}
-				for _, path := range paths {
-					if err := os.WriteFile(filepath.Join(src, filepath.Base(path)), read(t, path), 0o600); err != nil {
+			if fields[len(fields)-1] != "./" {
+				t.Fatalf("want all files where they are in the checkout: %s", line)
+			}
+			for _, source := range fields[:len(fields)-1] {
+				copied := 0
+				for _, f := range context {
+					if source != "." && source != f.name {
+						continue
+					}
+					copied++
+					if err := writeFile(filepath.Join(src, f.name), f.content); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if copied == 0 {
+					t.Fatalf("nothing to COPY: %s", source)
 				}
 			}
 		case "RUN":
@@ -357,6 +365,54 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
+}
+
+// dockerContext are the files that .dockerignore lets through to docker build.
+func dockerContext(t *testing.T) []file {
+	t.Helper()
+	var patterns []string
+	for line := range strings.Lines(string(read(t, filepath.Join(first.dir, ".dockerignore")))) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			patterns = append(patterns, line)
+		}
+	}
+	// This is all of its language that is understood here.
+	if patterns[0] != "*" {
+		t.Fatal("want a .dockerignore that first leaves out all")
+	}
+	var through []string
+	for _, pattern := range patterns[1:] {
+		name, ok := strings.CutPrefix(pattern, "!")
+		if !ok || strings.Contains(name, "/") {
+			t.Fatalf("want a .dockerignore that then lets through what is at the top: %s", pattern)
+		}
+		through = append(through, name)
+	}
+	entries, err := os.ReadDir(first.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []file
+	for _, entry := range entries {
+		path := filepath.Join(first.dir, entry.Name())
+		switch {
+		case !slices.ContainsFunc(through, func(pattern string) bool {
+			ok, err := filepath.Match(pattern, entry.Name())
+			return err == nil && ok
+		}):
+		case entry.IsDir():
+			below, err := readFolder(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range below {
+				files = append(files, file{entry.Name() + "/" + f.name, f.mode, f.content})
+			}
+		default:
+			files = append(files, file{entry.Name(), 0o644, read(t, path)})
+		}
+	}
+	return files
 }
 
 func TestPush(t *testing.T) {
