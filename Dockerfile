@@ -5,7 +5,8 @@ FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
-COPY *.go *.html ./
+# What .dockerignore lets through: the program's packages, wherever they are.
+COPY . ./
 ARG TARGETOS TARGETARCH VERSION COMMIT DATE
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X schedule-night/internal/cli.buildVersion=$VERSION -X schedule-night/internal/cli.buildCommit=$COMMIT -X schedule-night/internal/cli.buildDate=$DATE" -o /schedule-night .

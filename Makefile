@@ -35,36 +35,33 @@ test-e2e: build build-cluster helm ## end to end on a real control plane
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
 
+# A tool's module pins one program: what it needs stays out of our go.mod. `go tool` builds
+# it in the folder that it is called in, once, and runs it there.
+MODULES      := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod */*/go.mod)))
+CODE_MODULES := $(foreach m,$(MODULES),$(if $(wildcard $m/*.go $m/*/*.go),$m))
+TAGS         := fire,soak
+go_tool       = go tool -modfile=$(CURDIR)/tools/$(1)/go.mod
+
 vet: ## go vet and gofmt
-	go vet -tags fire,soak ./...
-	cd test && go vet ./...
-	cd tools/licenses && go vet ./...
-	cd tools/dist && go vet ./...
+	@for dir in $(CODE_MODULES); do echo "$$dir: go vet"; (cd $$dir && go vet -tags $(TAGS) ./...) || exit 1; done
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not gofmt'ed: $$unformatted"; exit 1; fi
 
 lint: ## golangci-lint, at the version that tools/lint pins
-	cd tools/lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	$(BIN)/golangci-lint run --allow-parallel-runners --build-tags fire,soak ./...
-	cd test && $(BIN)/golangci-lint run --allow-parallel-runners ./...
-	cd tools/licenses && $(BIN)/golangci-lint run --allow-parallel-runners ./...
-	cd tools/dist && $(BIN)/golangci-lint run --allow-parallel-runners ./...
+	@for dir in $(CODE_MODULES); do echo "$$dir: golangci-lint"; (cd $$dir && $(call go_tool,lint) golangci-lint run --allow-parallel-runners --build-tags $(TAGS) ./...) || exit 1; done
 
-MODULES := $(dir $(wildcard go.mod test/go.mod test/*/go.mod tools/*/go.mod))
 verify: vulnerabilities ## what we depend on: intact, tidy, of good licence, without known vulnerabilities; workflows
 	@for dir in $(MODULES); do echo "$$dir: go mod verify, go mod tidy -diff"; (cd $$dir && go mod verify && go mod tidy -diff) || exit 1; done
 	cd tools/licenses && go test ./... && go build -o $(BIN)/licenses .
-	$(BIN)/licenses -check THIRD_PARTY_LICENSES
-	cd tools/actionlint && go build -o $(BIN)/actionlint github.com/rhysd/actionlint/cmd/actionlint
-	$(BIN)/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
+	$(BIN)/licenses -check THIRD_PARTY_LICENSES $(PLATFORMS)
+	$(call go_tool,actionlint) actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 licenses: ## write THIRD_PARTY_LICENSES anew
 	cd tools/licenses && go build -o $(BIN)/licenses .
-	$(BIN)/licenses THIRD_PARTY_LICENSES
+	$(BIN)/licenses THIRD_PARTY_LICENSES $(PLATFORMS)
 
 VULNDB ?= https://vuln.go.dev
 vulnerabilities: ## known vulnerabilities in what the program calls; REQUIRE_VULNDB=true fails if the database is out of reach
-	cd tools/vuln && go build -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
-	@out=$$($(BIN)/govulncheck -db $(VULNDB) . 2>&1); code=$$?; echo "$$out"; \
+	@out=$$($(call go_tool,vuln) govulncheck -db $(VULNDB) . 2>&1); code=$$?; echo "$$out"; \
 	case "$$code $$out" in \
 	0*) ;; \
 	*"fetching vulnerabilities"*) echo "NOT CHECKED for known vulnerabilities: $(VULNDB) is out of reach"; [ "$(REQUIRE_VULNDB)" != true ] ;; \
@@ -105,8 +102,9 @@ build-cluster: ## the control plane's programs, into the user's cache; about 25 
 	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
 	cd test && $(BIN)/cluster build
 
+# A link into Go's cache, which forgets what is not used for days: this makes it anew.
 helm: ## Helm, at the version that tools/helm pins
-	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
+	mkdir -p $(BIN) && ln -sf "$$($(call go_tool,helm) -n helm)" $(BIN)/helm
 
 cluster-up: build-cluster ## start a local control plane; prints its KUBECONFIG
 	@cd test && $(BIN)/cluster up $(CLUSTER)
@@ -138,10 +136,11 @@ push: IMAGE_FILE = $(BIN)/image.tar
 push: image ## the same, to a registry: make push IMAGE=registry.example.com/schedule-night
 	$(BIN)/dist push $(IMAGE_FILE) $(IMAGE):$(VERSION)
 
+# The SBOM has a checksum of the program that wrote it. `go tool` would build paths of this
+# machine into that program; `go run` keeps what it built, too, and takes -trimpath.
 sbom: binary-linux-amd64 ## what the program is made of, as CycloneDX JSON, in dist/
-	cd tools/sbom && go build -trimpath -buildvcs=false -o $(BIN)/cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 	mkdir -p $(DIST)
-	$(BIN)/cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) \
+	CGO_ENABLED=0 go run -modfile=tools/sbom/go.mod -trimpath -buildvcs=false tool bin -json -std -noserial -notimestamp -version $(VERSION) \
 		-output $(DIST)/schedule-night_$(VERSION)_sbom.cdx.json $(BIN)/linux/amd64/schedule-night
 
 release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2.3 IMAGE=registry.example.com/schedule-night
@@ -152,13 +151,8 @@ release: dist-tool ## all of a release page, in dist/: make release VERSION=v1.2
 	rm -rf $(DIST)
 	$(MAKE) COMMIT=$(COMMIT) DATE=$(DATE) image sbom $(addprefix binary-,$(PLATFORMS))
 	$(BIN)/dist release $(STAMPS) -url '$(RELEASE_URL)' -o $(DIST) $(call binaries,$(PLATFORMS))
-ifneq ($(wildcard deploy/chart),)
-	cd tools/helm && go build -o $(BIN)/helm helm.sh/helm/v4/cmd/helm
-	rm -rf $(BIN)/chart && cp -R deploy/chart $(BIN)/chart
-	sed 's|^  repository: schedule-night$$|  repository: $(IMAGE)|' deploy/chart/values.yaml > $(BIN)/chart/values.yaml
-	grep -q '^  repository: $(IMAGE)$$' $(BIN)/chart/values.yaml
-	$(BIN)/helm package $(BIN)/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
-endif
+	rm -rf $(BIN)/chart && $(BIN)/dist chart '$(IMAGE)' $(BIN)/chart
+	$(call go_tool,helm) helm package $(BIN)/chart --version $(VERSION:v%=%) --app-version $(VERSION) -d $(DIST)
 	$(BIN)/dist sums $(DIST)
 
 test-release: ## the image and the release: right, and the same bytes twice

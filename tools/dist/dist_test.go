@@ -131,19 +131,9 @@ func (c checkout) make(args ...string) (string, error) {
 
 // TestReproducible: the same commit gives the same bytes, wherever it is checked out.
 func TestReproducible(t *testing.T) {
-	want := []string{"SHA256SUMS", "install.yaml", "schedule-night.yaml", "schedule-night_v1.2.3_image.tar", "schedule-night_v1.2.3_sbom.cdx.json"}
+	want := []string{"SHA256SUMS", "install.yaml", "schedule-night-1.2.3.tgz", "schedule-night.yaml", "schedule-night_v1.2.3_image.tar", "schedule-night_v1.2.3_sbom.cdx.json"}
 	for _, p := range platforms {
 		want = append(want, archiveName(p))
-	}
-	if _, err := os.Stat(filepath.Join(first.dir, "deploy", "chart")); err == nil {
-		want = append(want, "schedule-night-1.2.3.tgz")
-		chart := unpackGzip(t, read(t, first.dist("schedule-night-1.2.3.tgz")))
-		if values := string(chart["schedule-night/values.yaml"]); !strings.Contains(values, "\n  repository: "+imageName+"\n") {
-			t.Errorf("the chart's image is another one: %s", values)
-		}
-		if about := string(chart["schedule-night/Chart.yaml"]); !strings.Contains(about, "\nversion: 1.2.3\n") || !strings.Contains(about, "appVersion: v1.2.3\n") {
-			t.Errorf("got %s", about)
-		}
 	}
 	slices.Sort(want)
 	var names []string
@@ -313,6 +303,7 @@ func TestDockerfile(t *testing.T) {
 	text := strings.ReplaceAll(string(read(t, filepath.Join(first.dir, "Dockerfile"))), "\\\n", " ")
 	arguments := map[string]string{"TARGETOS": "linux", "TARGETARCH": "arm64", "VERSION": version, "COMMIT": first.commit, "DATE": date}
 	src := t.TempDir()
+	context := dockerContext(t)
 	stages := strings.Split(text, "\nFROM ")
 	if len(stages) != 3 || !strings.HasPrefix(stages[2], "scratch\n") {
 		t.Fatalf("want a stage that builds, then one from scratch")
@@ -323,15 +314,22 @@ func TestDockerfile(t *testing.T) {
 		switch instruction {
 		case "COPY":
 			fields := strings.Fields(rest)
-			for _, pattern := range fields[:len(fields)-1] {
-				paths, err := filepath.Glob(filepath.Join(first.dir, pattern))
-				if err != nil || len(paths) == 0 {
-					t.Fatalf("nothing to COPY: %s, error %v", pattern, err)
-				}
-				for _, path := range paths {
-					if err := os.WriteFile(filepath.Join(src, filepath.Base(path)), read(t, path), 0o600); err != nil {
+			if fields[len(fields)-1] != "./" {
+				t.Fatalf("want all files where they are in the checkout: %s", line)
+			}
+			for _, source := range fields[:len(fields)-1] {
+				copied := 0
+				for _, f := range context {
+					if source != "." && source != f.name {
+						continue
+					}
+					copied++
+					if err := writeFile(filepath.Join(src, f.name), f.content); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if copied == 0 {
+					t.Fatalf("nothing to COPY: %s", source)
 				}
 			}
 		case "RUN":
@@ -367,6 +365,54 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("no %q", want)
 		}
 	}
+}
+
+// dockerContext are the files that .dockerignore lets through to docker build.
+func dockerContext(t *testing.T) []file {
+	t.Helper()
+	var patterns []string
+	for line := range strings.Lines(string(read(t, filepath.Join(first.dir, ".dockerignore")))) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			patterns = append(patterns, line)
+		}
+	}
+	// This is all of its language that is understood here.
+	if patterns[0] != "*" {
+		t.Fatal("want a .dockerignore that first leaves out all")
+	}
+	var through []string
+	for _, pattern := range patterns[1:] {
+		name, ok := strings.CutPrefix(pattern, "!")
+		if !ok || strings.Contains(name, "/") {
+			t.Fatalf("want a .dockerignore that then lets through what is at the top: %s", pattern)
+		}
+		through = append(through, name)
+	}
+	entries, err := os.ReadDir(first.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []file
+	for _, entry := range entries {
+		path := filepath.Join(first.dir, entry.Name())
+		switch {
+		case !slices.ContainsFunc(through, func(pattern string) bool {
+			ok, err := filepath.Match(pattern, entry.Name())
+			return err == nil && ok
+		}):
+		case entry.IsDir():
+			below, err := readFolder(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range below {
+				files = append(files, file{entry.Name() + "/" + f.name, f.mode, f.content})
+			}
+		default:
+			files = append(files, file{entry.Name(), 0o644, read(t, path)})
+		}
+	}
+	return files
 }
 
 func TestPush(t *testing.T) {
@@ -448,6 +494,56 @@ func TestInstall(t *testing.T) {
 	images := regexp.MustCompile(`(?m)^ *image: (.*)$`).FindAllStringSubmatch(string(install), -1)
 	if len(images) != 1 || images[0][1] != imageName+":"+version {
 		t.Errorf("images %q", images)
+	}
+}
+
+// TestChart: the chart names the image of this version, and is else what is in deploy/.
+func TestChart(t *testing.T) {
+	chart := unpackGzip(t, read(t, first.dist("schedule-night-1.2.3.tgz")))
+	source := filepath.Join(first.dir, "deploy", "chart")
+	values := strings.Replace(string(read(t, filepath.Join(source, "values.yaml"))), "\n  repository: schedule-night\n", "\n  repository: "+imageName+"\n", 1)
+	if got := string(chart["schedule-night/values.yaml"]); got != values || !strings.Contains(got, imageName) {
+		t.Errorf("the values are %s", got)
+	}
+	if about := string(chart["schedule-night/Chart.yaml"]); !strings.Contains(about, "\nversion: 1.2.3\n") || !strings.Contains(about, "appVersion: v1.2.3\n") {
+		t.Errorf("got %s", about)
+	}
+	files, err := readFolder(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(chart) != len(files) {
+		t.Errorf("%d files, want %d", len(chart), len(files))
+	}
+	for _, f := range files {
+		content := chart["schedule-night/"+f.name]
+		if f.name != "values.yaml" && f.name != "Chart.yaml" && !bytes.Equal(content, f.content) {
+			t.Errorf("%s is %s", f.name, content)
+		}
+	}
+}
+
+func TestSetRepository(t *testing.T) {
+	const values = "# About it.\nimage: # ours\n  repository: schedule-night\n  tag: \"\" # the chart's\nreplicas: 2\n"
+	for _, image := range []string{"schedule-night", "registry.example.com:5000/a|b&c/schedule-night", "localhost:5000/$1"} {
+		got, err := setRepository([]byte(values), image)
+		if want := strings.Replace(values, ": schedule-night\n", ": "+image+"\n", 1); err != nil || string(got) != want {
+			t.Errorf("%s: got %s, error %v", image, got, err)
+		}
+	}
+	for name, test := range map[string]struct{ values, image, err string }{
+		"a comment":     {values, "night # owl", "does not become image.repository, or not alone"},
+		"two lines":     {values, "night\n  tag: v1", "does not become image.repository, or not alone"},
+		"none":          {values, "", "does not become image.repository, or not alone"},
+		"no YAML":       {values, "{", "decoding the values with the image"},
+		"another place": {"other:\n  repository: schedule-night\nimage: {repository: night}\n", "owl", "does not become image.repository, or not alone"},
+		"two places":    {values + "other:\n  repository: schedule-night\n", "owl", "does not become image.repository, or not alone"},
+		"no place":      {"image:\n  repository: night\n", "owl", "does not become image.repository, or not alone"},
+		"no image":      {"replicas: 2\n", "owl", "no image in the values"},
+	} {
+		if got, err := setRepository([]byte(test.values), test.image); err == nil || !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: got %s, error %v", name, got, err)
+		}
 	}
 }
 

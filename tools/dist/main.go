@@ -3,6 +3,7 @@
 // same bytes: every time in them is the one of -date.
 //
 //	dist check VERSION                  is it the version of a release?
+//	dist chart IMAGE DIR                deploy/chart with this image, for helm package
 //	dist image -o FILE BINARY...        the multi-platform image, as an archive
 //	dist push FILE NAME:TAG             push that archive to a registry
 //	dist release -o DIR BINARY...       archives, install.yaml, krew manifest
@@ -22,7 +23,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-const usage = "usage: dist check VERSION | image [flags] BINARY... | push FILE NAME:TAG | release [flags] BINARY... | sums DIR"
+const usage = "usage: dist check VERSION | chart IMAGE DIR | image [flags] BINARY... | push FILE NAME:TAG | release [flags] BINARY... | sums DIR"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -39,6 +40,8 @@ func run(args []string) error {
 	switch {
 	case command == "check" && len(args) == 1:
 		return checkVersion(args[0])
+	case command == "chart" && len(args) == 2:
+		return writeChart(".", args[0], args[1])
 	case command == "push" && len(args) == 2:
 		return push(args[0], args[1])
 	case command == "sums" && len(args) == 1:

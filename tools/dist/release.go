@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"text/template"
+
+	"sigs.k8s.io/yaml"
 )
 
 // platform is an archive as the krew manifest's template sees it.
@@ -86,6 +90,48 @@ func writeInstall(o options) error {
 	}
 	all = imageLine.ReplaceAll(all, []byte("${1}"+o.image+":"+o.version))
 	return writeFile(filepath.Join(o.output, "install.yaml"), all)
+}
+
+// repositoryLine is where the chart's values name the image.
+var repositoryLine = regexp.MustCompile(`(?m)^  repository: schedule-night$`)
+
+// writeChart copies deploy/chart to a new folder, where the values name the image that is
+// released. `helm package` sets versions, and it can set nothing else.
+func writeChart(source, image, dir string) error {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(source, "deploy", "chart"))); err != nil {
+		return fmt.Errorf("copying the chart: %w", err)
+	}
+	path := filepath.Join(dir, "values.yaml")
+	values, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("reading the chart's values: %w", err)
+	}
+	if values, err = setRepository(values, image); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return writeFile(path, values)
+}
+
+// setRepository changes one line of the values: an encoder would lose the comments, which
+// are what people read. That nothing else became different is checked by a decoder.
+func setRepository(values []byte, image string) ([]byte, error) {
+	changed := repositoryLine.ReplaceAllLiteral(values, []byte("  repository: "+image))
+	var want, got map[string]any
+	if err := yaml.Unmarshal(values, &want); err != nil {
+		return nil, fmt.Errorf("decoding the values: %w", err)
+	}
+	section, ok := want["image"].(map[string]any)
+	if !ok {
+		return nil, errors.New("no image in the values")
+	}
+	section["repository"] = image
+	if err := yaml.Unmarshal(changed, &got); err != nil {
+		return nil, fmt.Errorf("decoding the values with the image %q: %w", image, err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return nil, fmt.Errorf("the image %q does not become image.repository, or not alone", image)
+	}
+	return changed, nil
 }
 
 // writeKrew fills in the template of the krew manifest.

@@ -26,9 +26,6 @@ import (
 // from "category A" of https://www.apache.org/legal/resolved.html.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
-// platforms are those that the program is built for; what is linked may differ.
-var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64"}
-
 var (
 	// licenseFile are the names of files that hold a licence.
 	licenseFile = regexp.MustCompile(`(?i)^(licen[sc]e|copying)([.-].*)?$`)
@@ -39,22 +36,22 @@ var (
 func main() {
 	check := flag.Bool("check", false, "fail if FILE is not what would be written, instead of writing it")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: licenses [-check] FILE, in the folder of the program")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: licenses [-check] FILE OS-ARCH..., in the folder of the program")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
-	if flag.NArg() != 1 {
+	if flag.NArg() < 2 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(flag.Arg(0), *check); err != nil {
+	if err := run(flag.Arg(0), flag.Args()[1:], *check); err != nil {
 		fmt.Fprintln(os.Stderr, "licenses:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file string, check bool) error {
-	modules, err := linked()
+func run(file string, platforms []string, check bool) error {
+	modules, err := linked(platforms)
 	if err != nil {
 		return err
 	}
@@ -105,11 +102,15 @@ type goPackage struct {
 }
 
 // linked lists the modules of all packages that the program in this folder links on any
-// of the platforms, with the licences in the folders of these packages and above.
-func linked() ([]*module, error) {
+// of the platforms, with the licences in the folders of these packages and above. The
+// platforms are those of the Makefile, such as linux-amd64: what is linked may differ.
+func linked(platforms []string) ([]*module, error) {
 	modules := map[string]*module{}
 	for _, platform := range platforms {
-		goos, goarch, _ := strings.Cut(platform, "/")
+		goos, goarch, ok := strings.Cut(platform, "-")
+		if !ok {
+			return nil, fmt.Errorf("platform %q: want one such as linux-amd64", platform)
+		}
 		cmd := exec.Command("go", "list", "-deps", "-json=Dir,Root,Standard,Module", ".")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 		cmd.Stderr = os.Stderr
