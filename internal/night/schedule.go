@@ -188,13 +188,13 @@ func ParseInstant(text string) (time.Time, error) {
 	return t, nil
 }
 
-// For is the schedule of the object with the given key, namespace/name. Its own part of
+// For is the schedule of the object of that name in that namespace. Its own part of
 // WakeStagger is in its WakeDelay, so that every boundary is the true one. The error is
 // that of ParseSchedule.
-func For(key string, annotations map[string]string, defaults Schedule) (Schedule, error) {
+func For(namespace, name string, annotations map[string]string, defaults Schedule) (Schedule, error) {
 	s, err := ParseSchedule(annotations, defaults)
 	if s.WakeStagger > 0 {
-		s.WakeDelay += staggerOf(key, s.WakeStagger)
+		s.WakeDelay += staggerOf(namespace+"/"+name, s.WakeStagger)
 	}
 	return s, err
 }

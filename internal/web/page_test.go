@@ -168,7 +168,7 @@ func TestPage(t *testing.T) {
 		"grown 21:00-07:00 UTC awake 9 of 3 replicas sleeps in 30 min Fri 21:00",
 		"never 2020-12-24 00:00-24:00 UTC awake 3 of 3 replicas no change ahead",
 		"xmas 2026-12-24/2026-12-26 00:00-24:00 UTC awake 3 of 3 replicas sleeps in 26 d 3 h 24 Dec 2026 00:00",
-		shop 6",
+		"shop 6",
 		"changing 20:30-07:00 UTC asleep 2 → , should be 1 replicas wakes in 10 h 30 min Sat 07:00",
 		"kept-up 20:00-07:00 UTC awake by awake-until 3 of 3 replicas sleeps in 1 h 30 min Fri 22:00",
 		"late 20:00-07:00 UTC asleep overdue 3 → , should be 0 replicas wakes in 10 h 30 min Sat 07:00",

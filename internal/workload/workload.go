@@ -103,5 +103,5 @@ func (w *Workload) Differs(old *Workload) bool {
 // Schedule is what the object's annotations ask for. The error is that of
 // night.ParseSchedule.
 func (w *Workload) Schedule(defaults night.Schedule) (night.Schedule, error) {
-	return night.For(w.Key(), w.Annotations, defaults)
+	return night.For(w.Namespace, w.Name, w.Annotations, defaults)
 }

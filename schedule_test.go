@@ -1,0 +1,92 @@
+package main
+
+import (
+	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
+	"strconv"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestDecide is the table in the comment of decide.
+func TestDecide(t *testing.T) {
+	const day, evening = "2026-11-28T12:00:00Z", "2026-11-28T23:00:00Z"
+	deleted := workloadtest.Deployment(3)
+	deleted.DeletionTimestamp = &metav1.Time{Time: nighttest.Time(t, day)}
+	nilReplicas := workloadtest.Deployment(0)
+	nilReplicas.Spec.Replicas = nil
+	nilReplicasOne := workloadtest.Deployment(0, "expected=1")
+	nilReplicasOne.Spec.Replicas = nil
+
+	for _, tc := range []struct {
+		name string
+		now  string
+		d    *appsv1.Deployment
+		want string // replicas to write or "-", condition status/reason or "-", next
+		hpa  *workload.Autoscaler
+	}{
+		{"being deleted", evening, deleted, "- - -", nil},
+		{"never opted in", evening, workloadtest.Without(workloadtest.Deployment(3), "on"), "- - -", nil},
+		{"opted out", evening, workloadtest.Deployment(3, "on=false"), "- - -", nil},
+		{"asleep", evening, workloadtest.Deployment(3), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"asleep already", evening, workloadtest.Deployment(0), "- True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"asleep at a night count", evening, workloadtest.Deployment(3, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"from 0 up to a night count", evening, workloadtest.Deployment(0, "night-replicas=1"), "1 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"bigger at night", evening, workloadtest.Deployment(3, "night-replicas=9"), "9 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"nil replicas means 1", evening, nilReplicas, "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"nil replicas and 1 expected", day, nilReplicasOne, "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"awake", day, workloadtest.Deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"awake already", day, workloadtest.Deployment(3), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"enforced against more", day, workloadtest.Deployment(5), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"kept up", evening, workloadtest.Deployment(3, "awake-until=2026-11-29T01:00:00Z"), "- False/AwakeUntil 2026-11-29T01:00:00Z", nil},
+		{"sent to sleep", day, workloadtest.Deployment(3, "asleep-until=2026-11-28T13:00:00Z"), "0 True/AsleepUntil 2026-11-28T13:00:00Z", nil},
+		{"wake-only leaves more", day, workloadtest.Deployment(8, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only leaves less", day, workloadtest.Deployment(2, "daytime=wake-only"), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only wakes from 0", day, workloadtest.Deployment(0, "daytime=wake-only"), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only wakes from a night count", day, workloadtest.AsleepSince(workloadtest.Deployment(1, "daytime=wake-only")), "3 False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only does not cut on waking", day, workloadtest.AsleepSince(workloadtest.Deployment(8, "daytime=wake-only")), "- False/DayWindow 2026-11-28T21:00:00Z", nil},
+		{"wake-only sleeps like any other", evening, workloadtest.Deployment(8, "daytime=wake-only"), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
+		{"invalid", evening, workloadtest.Deployment(3, "window=9pm-7am"), "- Unknown/InvalidSchedule -", nil},
+		{"invalid opt-in", evening, workloadtest.Deployment(3, "on=yes"), "- Unknown/InvalidSchedule -", nil},
+		{"nothing expected", evening, workloadtest.Without(workloadtest.Deployment(3), "expected"), "- Unknown/InvalidSchedule -", nil},
+		{"both overrides ahead", evening, workloadtest.Deployment(3, "awake-until=2026-11-29T01:00:00Z", "asleep-until=2026-11-29T02:00:00Z"), "- Unknown/InvalidSchedule 2026-11-29T01:00:00Z", nil},
+		{"released", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on"), "3 False/Released -", nil},
+		{"released to the annotation", evening, workloadtest.AsleepSince(workloadtest.Deployment(0, "on=false", "expected=5")), "5 False/Released -", nil},
+		{"released to the record", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on", "expected"), "3 False/Released -", nil},
+		{"released from a bad annotation", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0, "expected=x")), "on"), "3 False/Released -", nil},
+		{"released with another count", evening, workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(2)), "on"), "- False/Released -", nil},
+		{"released before", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionFalse, workload.ReasonReleased, "replicas=3 expected=3 until=-"), "on"), "- - -", nil},
+		{"broken while asleep", evening, workloadtest.AsleepSince(workloadtest.Deployment(0, "window=x")), "- Unknown/InvalidSchedule -", nil},
+		{"released after it was broken while asleep", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionUnknown, workload.ReasonInvalidSchedule, `schedule-night.svc/window "x": no; still asleep with replicas=0 expected=4 until=-`), "on", "expected"), "4 False/Released -", nil},
+		{"released with a record that was wiped", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionTrue, workload.ReasonNightWindow, ""), "on"), "3 False/Released -", nil},
+		{"an autoscaler makes the day wake-only", day, workloadtest.Deployment(8), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"whatever daytime says", day, workloadtest.Deployment(8, "daytime=enforce"), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"it is woken from 0", day, workloadtest.AsleepSince(workloadtest.Deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"at 0 nobody has chosen it", day, workloadtest.Deployment(0), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"but where it may be its own choice", day, workloadtest.Deployment(0), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", ToZero: true}},
+		{"and not ours", day, workloadtest.AsleepSince(workloadtest.Deployment(0)), "3 False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", ToZero: true}},
+		{"at 0 it stands aside", evening, workloadtest.Deployment(8), "0 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"and somebody's change is not its", evening, workloadtest.AsleepSince(workloadtest.Deployment(8)), "0 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"its minimum is the night count", evening, workloadtest.Deployment(8, "night-replicas=1"), "2 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"a night count above its minimum", evening, workloadtest.Deployment(8, "night-replicas=4"), "4 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"which is then its to change", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"until it is edited", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=5"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "5 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+	} {
+		out := decide(workloadtest.Of(tc.d), nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
+		got := []string{"-", "-", workload.FormatBoundary(out.Now.Next)}
+		if out.Scale {
+			got[0] = strconv.Itoa(int(out.Replicas))
+		}
+		if out.Record.Reason != "" {
+			got[1] = string(out.Record.Status) + "/" + out.Record.Reason
+		}
+		if got := strings.Join(got, " "); got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
