@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -45,17 +45,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.LogToStderr(false)
-	klog.SetOutput(testLog{}) // what matters is in events, conditions and writes
 	// Drop the handler that pauses after an error: it measures from an instant
 	// outside of a bubble, and so would pause for decades of its time.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/klog/v2.(*flushDaemon).run.func1"))
 }
-
-type testLog struct{}
-
-func (testLog) Write(p []byte) (int, error) { return len(p), nil }
 
 // eventLog is an events.Recorder for tests.
 type eventLog struct {
@@ -236,7 +230,8 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 
 // run runs the controller in a synctest bubble until the test is over.
 func (w *world) run() {
-	ctx, cancel := context.WithCancel(context.Background())
+	_, ctx := ktesting.NewTestContext(w.t) // its log is shown if the test fails
+	ctx, cancel := context.WithCancel(ctx)
 	w.factory.StartWithContext(ctx)
 	w.factory.WaitForCacheSyncWithContext(ctx)
 	done := make(chan struct{})
@@ -612,6 +607,26 @@ func TestHandlers(t *testing.T) {
 			t.Errorf("%s: %d keys queued, want %d", tc.name, got, tc.want)
 		}
 		w.Queue.ShutDown()
+	}
+}
+
+// TestEventSaysWhatWasDecided: a write may wait for the client's rate limit until the next
+// boundary. Its event explains what was written, not what would be by then.
+func TestEventSaysWhatWasDecided(t *testing.T) {
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T06:59:50Z"))
+	w := newWorld(t, clk, workloadtest.Deployment(3))
+	defer w.Queue.ShutDown()
+	w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+		clk.Step(20 * time.Second)
+		return false, nil, nil
+	})
+	w.cache(w.live("default", "web"))
+	if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`web Normal ScaledDown: Scaled from 3 to 0: asleep in window "21:00-07:00" UTC, next change 2026-11-28T07:00:00Z`}
+	if got := w.events.all(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

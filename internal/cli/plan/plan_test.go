@@ -362,6 +362,14 @@ shop       broken-with-quite-a-long-name  <31>??????????????????????????????????
 █ awake  ░ asleep  ? invalid   72h from Thu 26 Nov 21:00 Asia/Tokyo, 2h a cell
 Saves 90 replica-hours, 0 CPU-hours and 0 GiB-hours of memory in 72h
 `)},
+		{"opted out while asleep", screen{width: 100}, planOf(t, "2026-11-26T12:00:00Z", 24*time.Hour,
+			workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0)), "on")), `
+NAMESPACE  NAME  STATE     REPLICAS  EXPECTED  NEXT CHANGE  12:00 18:00 Fri   06:00
+default    web   released  0         3         -            ████████████████████████
+
+█ awake  ░ asleep   24h from Thu 26 Nov 12:00 UTC, 1h a cell
+Saves 0 replica-hours, 0 CPU-hours and 0 GiB-hours of memory in 24h
+`},
 		{"nothing", screen{width: 80}, planOf(t, "2026-11-26T12:00:00Z", 90*time.Minute, plain), `
 No managed Deployments
 Not managed (no schedule-night.svc/on=true): 1
@@ -440,7 +448,7 @@ func TestPlanBar(t *testing.T) {
 		if got := a.ruler(); got != tc.ruler {
 			t.Errorf("%s: ruler\n%q, want\n%q", tc.name, got, tc.ruler)
 		}
-		if got := a.bar(p.rows[0].Schedule); got != tc.bar {
+		if got := a.bar(&p.rows[0]); got != tc.bar {
 			t.Errorf("%s: bar\n%q, want\n%q", tc.name, got, tc.bar)
 		}
 	}

@@ -98,7 +98,7 @@ func (p *planner) writeRows(b *strings.Builder, managed []outlook.Row, s screen)
 	legend := "█ awake  ░ asleep"
 	rows[0] = append(rows[0], a.ruler())
 	for i, row := range managed {
-		bar := a.bar(row.Schedule)
+		bar := a.bar(&row)
 		if row.State == outlook.Invalid && !strings.Contains(legend, "?") {
 			legend += "  ? invalid"
 		}
@@ -133,7 +133,7 @@ func (p *planner) cells(managed []outlook.Row, zoneNames bool) [][]string {
 	rows := [][]string{{"NAMESPACE", "NAME", "STATE", "REPLICAS", "EXPECTED", "NEXT CHANGE"}}
 	for _, row := range managed {
 		expected, next := "-", "-"
-		if row.Schedule != nil {
+		if row.Schedule != nil || row.State == outlook.Released {
 			expected = strconv.Itoa(int(row.Expected))
 		}
 		if !row.Next.IsZero() {
@@ -267,12 +267,15 @@ func (a axis) ruler() string {
 	return line
 }
 
-// bar draws a schedule, each cell by what holds in its two halves.
-func (a axis) bar(s *night.Schedule) string {
-	if s == nil {
+// bar draws what becomes of a workload, each cell by what holds in its two halves.
+func (a axis) bar(row *outlook.Row) string {
+	switch {
+	case row.State == outlook.Released:
+		return strings.Repeat("█", a.cells)
+	case row.Schedule == nil:
 		return strings.Repeat("?", a.cells)
 	}
-	list := outlook.Stretches(s, a.from, a.start.Add(time.Duration(a.cells)*a.cell))
+	list := outlook.Stretches(row.Schedule, a.from, a.start.Add(time.Duration(a.cells)*a.cell))
 	stateAt := func(t time.Time) outlook.State { // never an earlier t than before
 		for len(list) > 1 && !t.Before(list[1].From) {
 			list = list[1:]
