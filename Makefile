@@ -70,11 +70,11 @@ vulnerabilities: ## known vulnerabilities in what the program calls; REQUIRE_VUL
 
 FUZZTIME ?= 10s
 fuzz: ## look for texts that the parsers mistake; FUZZTIME=10m for longer
-	go test -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME) -fuzzminimizetime 1s schedule.go schedule_test.go # these alone: no client-go to instrument
-	go test -run '^$$' -fuzz FuzzCron -fuzztime $(FUZZTIME) -fuzzminimizetime 1s convertweek.go convertweek_test.go schedule.go
+	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s ./internal/night
+	go test -run '^$$' -fuzz '^FuzzCron$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $(addprefix internal/cli/convert/,week.go week_test.go) # these alone: no client-go to instrument
 
 bench: ## Go benchmarks, for benchstat
-	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) .
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) . ./internal/...
 
 N       ?= 2000
 QPS     ?= -1

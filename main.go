@@ -182,10 +182,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		"window", defaults.Window.String(), "timezone", defaults.Location.String(), "nightReplicas", defaults.NightReplicas)
 
 	if os.Getenv("GOGC") == "" {
-		// Most of the heap is the cache, which stays. Collecting four times as often as
-		// usual costs processor time at a boundary, hardly any between, and leaves less
-		// garbage to hold.
-		debug.SetGCPercent(25)
+		debug.SetGCPercent(25) // why, and what GOMEMLIMIT adds: docs/operations.md#memory
 	}
 
 	leadership := leader.New(o.election)
