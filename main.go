@@ -89,7 +89,7 @@ else the cluster that it runs in, else ~/.kube/config. The commands, each with a
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.log.Apply(os.Stderr); err != nil {
-				return err //nolint:wrapcheck // says what it did
+				return err
 			}
 			return o.run(cmd.Context(), clock.RealClock{})
 		},
@@ -159,7 +159,7 @@ func (o *controllerOptions) Validate() error {
 func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	config, namespace, err := o.cluster.RESTConfig()
 	if err != nil {
-		return err //nolint:wrapcheck // says what it did
+		return err
 	}
 	if o.election.Namespace == "" {
 		o.election.Namespace = namespace
@@ -175,7 +175,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	}
 	user, err := cli.Identity(stop, reader)
 	if err != nil {
-		return err //nolint:wrapcheck // says what it did
+		return err
 	}
 	defaults := o.schedule.Defaults
 	logger.Info("Starting schedule-night", "version", cli.ModuleVersion(), "server", config.Host, "user", user,
@@ -263,7 +263,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	if err == nil {
 		logger.Info("Stopped")
 	}
-	return err //nolint:wrapcheck // says what it did
+	return err
 }
 
 // leading is what a leader does: the controller's passes, then the delivery of the events
@@ -292,9 +292,9 @@ func (o *options) autoscalers(ctx context.Context, client kubernetes.Interface, 
 	defer cancel()
 	allowed, err := workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
 	if err != nil || !allowed {
-		return nil, err //nolint:wrapcheck // says what it did
+		return nil, err
 	}
-	return workload.NewAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers()) //nolint:wrapcheck // says what it did
+	return workload.NewAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers())
 }
 
 // handler answers what is asked over HTTP.

@@ -129,7 +129,7 @@ func (v zoneValue) Set(name string) (err error) {
 	if err == nil {
 		*v.location = loc
 	}
-	return err //nolint:wrapcheck // the flag parser says of which flag
+	return err
 }
 
 func (v zoneValue) String() string {
@@ -149,7 +149,7 @@ func (v replicasValue) Set(text string) (err error) {
 	if err == nil {
 		*v.replicas = n
 	}
-	return err //nolint:wrapcheck // the flag parser says of which flag
+	return err
 }
 
 func (v replicasValue) String() string {

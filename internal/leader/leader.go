@@ -88,6 +88,7 @@ type Leadership struct {
 	watchdog *leaderelection.HealthzAdaptor
 }
 
+// New takes no part in an election until Run.
 func New(options Options) *Leadership {
 	return &Leadership{options: options, watchdog: leaderelection.NewLeaderHealthzAdaptor(options.RetryPeriod)}
 }
@@ -108,7 +109,12 @@ func (l *Leadership) Leading() bool {
 
 // Healthy fails when the leader has not renewed within LeaseDuration plus RetryPeriod: the
 // election's own loop is then dead.
-func (l *Leadership) Healthy() error { return l.watchdog.Check(nil) } //nolint:wrapcheck // says what it did
+func (l *Leadership) Healthy() error {
+	if err := l.watchdog.Check(nil); err != nil {
+		return fmt.Errorf("renewing the Lease: %w", err)
+	}
+	return nil
+}
 
 // Guard refuses every request but reads while this process does not lead.
 // It is the last thing before the wire, so no path through the code misses it.

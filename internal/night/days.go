@@ -51,6 +51,7 @@ func (d Date) String() string {
 	return time.Unix(int64(d)*24*60*60, 0).UTC().Format(time.DateOnly)
 }
 
+// Include tells whether the date is in the set.
 func (d *Days) Include(on Date) bool {
 	if d.weekdays&(1<<on.weekday()) != 0 {
 		return true
@@ -63,6 +64,7 @@ func (d *Days) Include(on Date) bool {
 	return false
 }
 
+// Empty tells whether no date is in the set.
 func (d *Days) Empty() bool { return d.weekdays == 0 && len(d.dates) == 0 }
 
 func (d *Days) add(other Days) {
@@ -125,4 +127,5 @@ func ParseDays(text string) (Days, error) {
 	}
 }
 
+// WeekdayList is what an error offers for a day.
 const WeekdayList = "Mon, Tue, Wed, Thu, Fri, Sat, Sun"

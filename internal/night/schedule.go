@@ -1,3 +1,5 @@
+// Package night is the language of schedules: what annotations say, over defaults, and
+// what that means at an instant.
 package night
 
 import (

@@ -6,6 +6,7 @@ import (
 	"time"
 )
 
+// MinutesPerDay are those that a local clock shows on most days.
 const MinutesPerDay = 24 * 60
 
 // Window is a parsed list of items, each a span of local time on some days. It
@@ -25,8 +26,10 @@ type Item struct {
 	Start, End int16 // minutes of the day; the end may be 24:00
 }
 
+// Len is the number of items.
 func (w *Window) Len() int { return w.n + len(w.more) }
 
+// Item is the item with the index i, from 0. It is not to be changed.
 func (w *Window) Item(i int) *Item {
 	if i < w.n {
 		return &w.few[i]
@@ -34,6 +37,7 @@ func (w *Window) Item(i int) *Item {
 	return &w.more[i-w.n]
 }
 
+// Add puts an item to the end of the list.
 func (w *Window) Add(it Item) {
 	if w.n < len(w.few) {
 		w.few[w.n] = it
@@ -118,7 +122,7 @@ func ParseWindow(text string) (Window, error) {
 	}
 }
 
-// Set, with String and Type, makes a Window the value of a flag.
+// Set reads the window; with String and Type it makes a Window the value of a flag.
 func (w *Window) Set(text string) (err error) {
 	*w, err = ParseWindow(text)
 	return err

@@ -24,6 +24,7 @@ import (
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
 	"schedule-night/internal/outlook"
+	"schedule-night/internal/outlook/outlooktest"
 	"schedule-night/internal/workload"
 	"schedule-night/internal/workload/workloadtest"
 )
@@ -52,7 +53,7 @@ func (c *cluster) Managed(now time.Time) iter.Seq[outlook.Managed] {
 }
 
 func (c *cluster) Decide(w *workload.Workload, at time.Time) outlook.Decision {
-	return workloadtest.Decide(w, c.defaults, c.autoscalers[w.Key()], at)
+	return outlooktest.Decide(w, c.defaults, c.autoscalers[w.Key()], at)
 }
 
 // newTestPage makes the page of a cluster that has the Deployments.
@@ -515,10 +516,7 @@ func TestPageIsHTMLTemplate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			view, err := p.view(query, now)
-			if err != nil {
-				t.Fatal(err)
-			}
+			view := p.view(query, now)
 			var want strings.Builder
 			if err := reference.Execute(&want, view); err != nil {
 				t.Fatal(err)

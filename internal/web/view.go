@@ -128,14 +128,10 @@ type segment struct{ X, Width, State, Text string }
 
 // html is the page for people.
 func (p *Page) html(q pageQuery, now time.Time) (string, error) {
-	v, err := p.view(q, now)
-	if err != nil {
-		return "", err
-	}
-	return pageMarkup.execute(v)
+	return pageMarkup.execute(p.view(q, now))
 }
 
-func (p *Page) view(q pageQuery, now time.Time) (pageView, error) {
+func (p *Page) view(q pageQuery, now time.Time) pageView {
 	q.page = max(q.page, 1)
 	l := p.list(q, now)
 	first, list := l.page(q.page)
@@ -194,7 +190,7 @@ func (p *Page) view(q pageQuery, now time.Time) (pageView, error) {
 		v.Empty = empty{Text: "No Deployment has opted in yet."}
 	}
 	v.Groups = groups(&l, first, rows, zone, now)
-	return v, nil
+	return v
 }
 
 // groups puts rows, which come sorted, together under their headings.

@@ -34,6 +34,7 @@ import (
 	"schedule-night/internal/cli/clitest"
 	"schedule-night/internal/night/nighttest"
 	"schedule-night/internal/outlook"
+	"schedule-night/internal/outlook/outlooktest"
 	"schedule-night/internal/workload"
 	"schedule-night/internal/workload/workloadtest"
 )
@@ -41,7 +42,7 @@ import (
 // runPlan runs the command plan.
 func runPlan(t *testing.T, stdin string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
-	return clitest.Run(t, NewCommand(workloadtest.Decide), stdin, args...)
+	return clitest.Run(t, NewCommand(outlooktest.Decide), stdin, args...)
 }
 
 func TestPlanJSON(t *testing.T) {
@@ -275,7 +276,7 @@ func TestPlanHostile(t *testing.T) {
 // planOf is a plan for the Deployments, one for each list of annotations.
 func planOf(t *testing.T, from string, period time.Duration, deployments ...*appsv1.Deployment) *planner {
 	t.Helper()
-	p := &planner{decide: workloadtest.Decide, defaults: nighttest.Defaults(t), scope: cli.Scope{Selector: labels.Everything()}, from: nighttest.Time(t, from)}
+	p := &planner{decide: outlooktest.Decide, defaults: nighttest.Defaults(t), scope: cli.Scope{Selector: labels.Everything()}, from: nighttest.Time(t, from)}
 	p.to = p.from.Add(period)
 	p.autoscalers = map[string]*workload.Autoscaler{}
 	for _, d := range deployments {

@@ -170,5 +170,5 @@ func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	now := r.clock.Now()
 	woken.SetRecord(workload.ReleasedRecord(woken.Replicas), now)
-	return workload.Client{Client: r.client}.WriteRecord(ctx, woken, now) //nolint:wrapcheck // says what it did
+	return workload.Client{Client: r.client}.WriteRecord(ctx, woken, now)
 }

@@ -19,6 +19,7 @@ import (
 	"schedule-night/internal/cli"
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
+	"schedule-night/internal/outlook/outlooktest"
 	"schedule-night/internal/workload"
 	"schedule-night/internal/workload/workloadtest"
 )
@@ -54,7 +55,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		r := &releaser{client: client, clock: clocktesting.NewFakePassiveClock(nighttest.Time(t, "2026-11-28T23:00:00Z")), decide: workloadtest.Decide, defaults: nighttest.Defaults(t), dryRun: dryRun, out: &out}
+		r := &releaser{client: client, clock: clocktesting.NewFakePassiveClock(nighttest.Time(t, "2026-11-28T23:00:00Z")), decide: outlooktest.Decide, defaults: nighttest.Defaults(t), dryRun: dryRun, out: &out}
 		err = r.run(t.Context(), cli.Scope{Excluded: []string{"kube-system"}, Selector: parsed})
 		return out.String(), err
 	}

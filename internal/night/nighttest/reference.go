@@ -1,3 +1,6 @@
+// Package nighttest has a reference for schedules that shares no code with package night:
+// a schedule is drawn as plain numbers and its text is written from them, and what a
+// zone's clock does is learnt by looking at it once a minute.
 package nighttest
 
 import (
@@ -19,20 +22,16 @@ import (
 	"schedule-night/internal/night"
 )
 
-// The properties hold Schedule against a reference that shares no code with
-// it: a schedule is drawn as plain numbers and its text is written from them,
-// and what a zone's clock does is learnt by looking at it once a minute.
-
+// What the language allows, as numbers of its own.
 const (
-	MinutesPerDay = 24 * 60 // minutes
+	MinutesPerDay = 24 * 60
 	LongestDelay  = 24 * time.Hour
 	Horizon       = 366 * 24 * time.Hour
-
-	// The dates that can be written, in days since 1970-01-01.
-	FirstDate = -719528
-	LastDate  = 2932896
+	FirstDate     = -719528 // that can be written, in days since 1970-01-01
+	LastDate      = 2932896
 )
 
+// Begin and End are between which the clocks of all zones are looked at.
 var (
 	Begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	End   = time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -121,6 +120,7 @@ var loadZones = sync.OnceValues(func() (*Zones, error) {
 	return z, nil
 })
 
+// LoadZones reads the zones, once for all tests.
 func LoadZones(t *testing.T) *Zones {
 	t.Helper()
 	z, err := loadZones()
@@ -143,6 +143,7 @@ func Date(at time.Time) int {
 	return int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
 }
 
+// DateText is the date in the language, in days since 1970-01-01.
 func DateText(date int) string {
 	return time.Date(1970, 1, 1+date, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 }
@@ -159,6 +160,7 @@ type Clock struct {
 	From, Until time.Time
 }
 
+// WalkClock looks at a zone's clock once a minute.
 func WalkClock(loc *time.Location, from, to time.Time) *Clock {
 	from, to = from.In(loc).Truncate(time.Minute), to.In(loc)
 	previous := Minute(from) - 1
@@ -203,6 +205,7 @@ type Days struct {
 	Dates    [][2]int // from, to
 }
 
+// Has tells whether the date is in the set.
 func (d *Days) Has(date int) bool {
 	if d.weekdays[time.Date(1970, 1, 1+date, 0, 0, 0, 0, time.UTC).Weekday()] {
 		return true
@@ -217,6 +220,7 @@ type Item struct {
 	Start, End int
 }
 
+// Has tells whether the item applies on the date.
 func (i *Item) Has(date int) bool { return i.EveryDate || i.Days.Has(date) }
 
 // Schedule is a schedule as the annotations mean it.
@@ -280,6 +284,7 @@ func (c *Case) GoString() string {
 	return fmt.Sprintf("%s %q", c.Parsed.Location, c.Annotations)
 }
 
+// Asleep is the reference's answer.
 func (c *Case) Asleep(at time.Time) bool {
 	switch {
 	case c.AwakeUntil.After(at):
@@ -358,6 +363,7 @@ func Uniform(t *rapid.T, n int) int {
 	}).Draw(t, "")
 }
 
+// Among draws one of the list.
 func Among[V any](t *rapid.T, list ...V) V { return rapid.SampledFrom(list).Draw(t, "") }
 
 // UniformTime is a time from a to b, to the nanosecond, or to the minute.
@@ -415,6 +421,7 @@ type drawer struct {
 	Sparse       bool  // few boundaries: a night or two in all, or a day or two
 }
 
+// NewDrawer draws dates near an instant, at most spread days away.
 func NewDrawer(t *rapid.T, at time.Time, spread int) *drawer {
 	before, after := Minute(at.Add(-time.Minute))+1, Minute(at)
 	return &drawer{T: t, Date: Date(at), Spread: spread, minutes: []int{before % MinutesPerDay, after % MinutesPerDay, (before + after) / 2 % MinutesPerDay, 0}}
@@ -590,6 +597,7 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 	return c
 }
 
+// Parse reads annotations over nothing but a zone.
 func Parse(t rapid.TB, annotations map[string]string, loc *time.Location) night.Schedule {
 	t.Helper()
 	s, err := night.ParseSchedule(annotations, night.Schedule{Location: loc})
@@ -680,6 +688,7 @@ func CheckNights(t rapid.TB, loc *time.Location, start, end int, from, to time.T
 	}
 }
 
+// ClockText is a minute of the day in the language.
 func ClockText(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, minute%60) }
 
 // Defaults are the flags' defaults, as a Schedule.
@@ -720,6 +729,7 @@ func ReadCases(t *testing.T, file, env, heading string) [][]string {
 	return rows
 }
 
+// Time reads an RFC 3339 time.
 func Time(t testing.TB, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)

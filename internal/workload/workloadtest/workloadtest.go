@@ -3,7 +3,6 @@ package workloadtest
 
 import (
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"schedule-night/internal/night"
-	"schedule-night/internal/outlook"
 	"schedule-night/internal/workload"
 )
 
@@ -70,39 +68,3 @@ func HPAFor(name string, minReplicas int32) *autoscalingv2.HorizontalPodAutoscal
 
 // Of is a Deployment as the caches hold it.
 func Of(d *appsv1.Deployment) *workload.Workload { return workload.Self{}.FromDeployment(d) }
-
-// Decide is the part of the controller's decisions that its page and the plan show, for
-// tests of these: what the schedule says, whatever the record does.
-func Decide(w *workload.Workload, defaults night.Schedule, hpa *workload.Autoscaler, now time.Time) outlook.Decision {
-	out := outlook.Decision{State: outlook.Unmanaged, Replicas: w.Replicas}
-	if w.DeletionTimestamp != nil {
-		return out
-	}
-	schedule, err := w.Schedule(defaults)
-	if err != nil {
-		out.State, out.Err = outlook.Invalid, err
-		return out
-	}
-	if !schedule.On {
-		if applied, slept := w.Record.Slept(); slept {
-			out.State, out.Replicas = outlook.Released, applied.WakeTo(w)
-			out.Scale = out.Replicas != w.Replicas
-		}
-		return out
-	}
-	out.Conflict, out.State = hpa.Adjust(&schedule), outlook.Awake
-	out.Schedule = schedule
-	switch out.Now, out.Err = schedule.At(now); {
-	case out.Err != nil:
-		out.State = outlook.Invalid
-		return out
-	case out.Now.Asleep:
-		out.State = outlook.Asleep
-	}
-	out.Replicas = schedule.Replicas(out.Now.Asleep)
-	out.Scale = out.Replicas != w.Replicas
-	if out.State == outlook.Awake && schedule.Daytime == night.DaytimeWakeOnly {
-		out.Scale = w.Replicas == 0
-	}
-	return out
-}
