@@ -273,11 +273,11 @@ func (c *Controller) forget(key string) {
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
 	due := decide(w, c.Defaults, c.Autoscalers.Of(key), now)
-	c.tellConflict(key, w, due.Conflict)
+	c.warnConflict(key, w, due.Conflict)
 	if due.Scale {
 		pause, first := c.contests.Wait(key, due.Replicas, now)
 		if first {
-			c.tellContest(ctx, w, &due)
+			c.warnContested(ctx, w, &due)
 		}
 		if pause > 0 {
 			if next := c.untilNext(&due); next > 0 {
@@ -365,8 +365,8 @@ func (c *Controller) announce(w *workload.Workload, due *outlook.Decision) {
 	}
 }
 
-// tellConflict emits an event about what does not go with an autoscaler, once.
-func (c *Controller) tellConflict(key string, w *workload.Workload, conflict string) {
+// warnConflict emits an event about what does not go with an autoscaler, once.
+func (c *Controller) warnConflict(key string, w *workload.Workload, conflict string) {
 	if conflict == "" {
 		c.conflicts.Delete(key)
 	} else if told, _ := c.conflicts.Swap(key, conflict); told != conflict {
@@ -374,9 +374,9 @@ func (c *Controller) tellConflict(key string, w *workload.Workload, conflict str
 	}
 }
 
-// tellContest emits an event that names who keeps changing a count that we hold. Only
+// warnContested emits an event that names who keeps changing a count that we hold. Only
 // the live object has that.
-func (c *Controller) tellContest(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
+func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
 	who := "somebody"
 	if manager, err := c.Client.ReplicasManager(ctx, w); err == nil && manager != "" {
 		who = strconv.Quote(manager)

@@ -24,10 +24,11 @@ func TestFlagErrors(t *testing.T) {
 		{"--kube-api-burst=0", `--kube-api-burst "0": want 1 or more`},
 		{"--listen-address=8080", `--listen-address "8080": want host:port or :port`},
 		{"--leader-elect-lease-duration=5s", `--leader-elect-lease-duration "5s": want at least a second more`},
-		{"--log-format=xml", `--log-format "xml": want text or json`},
-		{"--v=-1", `--v "-1": want 0 or more`},
-		{"--log-format=json --vmodule=controller=4", `--vmodule "controller=4": works with --log-format text only`},
-		{"--vmodule=x", `--vmodule "x": want file=level`},
+		{"--logging-format=xml", `--logging-format "xml": Unsupported log format`},
+		{"--log-format=xml", `--logging-format "xml": Unsupported log format`},
+		{"--v=-1", `--v "-1": strconv.ParseUint`},
+		{"--logging-format=json --vmodule=controller=4", `--vmodule "controller=4": Only supported for text log format`},
+		{"--vmodule=x", `--vmodule "x": `},
 		{"--workers=x", `--workers "x": strconv.ParseInt`},
 		{"--leader-elect-retry-period=0", `--leader-elect-retry-period "0s": want more than 0s`},
 		{"--no-such-flag", "unknown flag: --no-such-flag"},
@@ -119,7 +120,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{""}, []string{"plan\t", "release\t", "completion\t"}},
 		{[]string{"plan", "--out"}, []string{"--output\t"}},
 		{[]string{"plan", "-o", ""}, []string{"json\n"}},
-		{[]string{"--log-format", ""}, []string{"text\n", "json\n"}},
+		{[]string{"--logging-format", ""}, []string{"text\n", "json\n"}},
 	} {
 		got := run(append([]string{"__complete"}, tc.args...)...)
 		for _, want := range tc.want {
