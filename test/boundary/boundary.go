@@ -6,6 +6,7 @@ package boundary
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -49,9 +50,12 @@ type Options struct {
 	QPS             int    // the controller's --kube-api-qps
 	Workers         int    // of the controller, and writers of the ceiling
 	Idle            time.Duration
-	Rollouts        bool      // run the controller manager too, and roll out at the boundary
-	Profiles        string    // folder for CPU profiles of the API server; "": none
-	Log             io.Writer // for progress
+	// Soon has the boundaries come at a second, by annotations, as soon as this machine is
+	// ready for them, and not at full minutes by the controller's --window.
+	Soon     bool
+	Rollouts bool      // run the controller manager too, and roll out at the boundary
+	Profiles string    // folder for CPU profiles of the API server; "": none
+	Log      io.Writer // for progress
 }
 
 // Night is what happened at one boundary.
@@ -182,12 +186,11 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 
-	// The night is long enough for all that its start sets off to be over before its end.
-	length := (20*time.Second + time.Duration(b.N)*12*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
-	settle := 20*time.Second + time.Duration(b.N)*5*time.Millisecond
-	sleep := time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
-	wake := sleep.Add(length)
-	p, synced, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
+	n, err := b.plan(ctx, r.Ceiling())
+	if err != nil {
+		return nil, err
+	}
+	p, synced, err := b.startController(ctx, n.window)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +207,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		replicas int32
 		status   corev1.ConditionStatus
 		night    *Night
-	}{{"sleep", sleep, 0, corev1.ConditionTrue, &r.Sleep}, {"wake", wake, expected, corev1.ConditionFalse, &r.Wake}} {
+	}{{"sleep", n.sleep, 0, corev1.ConditionTrue, &r.Sleep}, {"wake", n.wake, expected, corev1.ConditionFalse, &r.Wake}} {
 		b.log("waiting for the %s boundary at %s", boundary.name, boundary.at.Format("15:04:05"))
 		if time.Now().After(boundary.at) {
 			return nil, fmt.Errorf("this machine is too slow: the %s boundary has passed already", boundary.name)
@@ -247,7 +250,52 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	if err := ceiling(expected + 1); err != nil {
 		return nil, err
 	}
-	return r, b.audit(r, sleep, wake, quiet, idleEnd)
+	return r, b.audit(r, n.sleep, n.wake, quiet, idleEnd)
+}
+
+// night is when all Deployments sleep and wake, and the controller's --window.
+type night struct {
+	sleep, wake time.Time
+	window      string
+}
+
+// plan finds a night that begins when the controller has started and settled, and is long
+// enough for all that its start sets off to be over before its end.
+func (b *bench) plan(ctx context.Context, ceiling time.Duration) (n night, err error) {
+	window := func(from, to time.Time) string { return from.Format("15:04") + "-" + to.Format("15:04") }
+	if !b.Soon {
+		length := (20*time.Second + time.Duration(b.N)*12*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
+		settle := 20*time.Second + time.Duration(b.N)*5*time.Millisecond
+		n.sleep = time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
+		n.wake = n.sleep.Add(length)
+		n.window = window(n.sleep, n.wake)
+		return n, nil
+	}
+	// The annotations cost one more loop. What follows takes the controller little more
+	// than a loop each time.
+	n.sleep = time.Now().UTC().Add(10*time.Second + 3*ceiling).Truncate(time.Second)
+	n.wake = n.sleep.Add(10*time.Second + 4*ceiling).Truncate(time.Second)
+	end := n.wake.Truncate(time.Minute)
+	if !end.After(n.sleep) { // a window that is over by then would have no delay
+		end = end.Add(time.Minute)
+		n.wake = end
+	}
+	n.window = "21:00-07:00" // of nobody
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
+		"schedule-night.svc/window":      window(n.sleep.Add(-time.Hour), end),
+		"schedule-night.svc/awake-until": n.sleep.Format(time.RFC3339),
+		"schedule-night.svc/wake-delay":  n.wake.Sub(end).String(),
+	}}})
+	if err != nil {
+		return n, fmt.Errorf("writing a patch: %w", err)
+	}
+	return n, b.forEach(func(i int) error {
+		ns, name := place(i)
+		if _, err := b.plane.Client.AppsV1().Deployments(ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("setting the night: %w", err)
+		}
+		return nil
+	})
 }
 
 // forEach calls f for each Deployment, from as many goroutines as there are workers.

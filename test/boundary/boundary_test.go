@@ -14,7 +14,7 @@ func TestBoundary(t *testing.T) {
 	if program == "" {
 		t.Fatal("SCHEDULE_NIGHT must name the program to test; make test-e2e builds it and does so")
 	}
-	r, err := Run(t.Context(), Options{Program: program, Deploy: "../../deploy", N: 2000, QPS: -1, Workers: 16, Idle: 10 * time.Second, Log: os.Stderr})
+	r, err := Run(t.Context(), Options{Program: program, Deploy: "../../deploy", N: 2000, QPS: -1, Workers: 16, Idle: 10 * time.Second, Soon: true, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
