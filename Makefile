@@ -42,8 +42,8 @@ test-unit: ## the fast ones
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -timeout 10m -skip Property ./... # it is slow under -race
 
 test-e2e: build build-cluster helm ## end to end on a real control plane
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 1 -parallel 16 -v ./e2e/... ./install/... ./boundary/...
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 10m -count=1 -parallel 3 -v ./failover/... # they wait, mostly
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 3 -parallel 16 -v ./cluster/... ./e2e/... ./install/... ./failover/... # they wait, mostly
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -v ./boundary/... # it measures, and is alone
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
