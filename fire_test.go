@@ -614,11 +614,13 @@ func (f *fire) right(s *subject, d *appsv1.Deployment, now time.Time) error {
 	if mode == "scheduled" && s.schedule.AwakeUntil.After(now) && s.schedule.AsleepUntil.After(now) {
 		mode = "invalid"
 	}
+	// By our hand, and nobody has ever wanted that in the day.
+	last, ok := f.audit.last[s.uid]
+	orphaned := ok && last == replicas && f.audit.nights[s.uid][last] && !s.chosen[last]
 	switch mode {
 	case "out":
-		last, ok := f.audit.last[s.uid]
 		switch {
-		case ok && last == replicas && f.audit.nights[s.uid][last] && !s.chosen[last] && !condition.Asleep():
+		case orphaned && !condition.Asleep():
 			return fmt.Errorf("left at the night's %d replicas, condition %v", replicas, condition)
 		case condition.Asleep():
 			return fmt.Errorf("not released: %v", condition)
@@ -644,8 +646,9 @@ func (f *fire) right(s *subject, d *appsv1.Deployment, now time.Time) error {
 	case status != wantStatus:
 		return fmt.Errorf("condition %s, want %s", status, wantStatus)
 	case wantStatus == corev1.ConditionFalse && s.wakeOnly:
-		// An edit in the day raises nothing; what was below stays there until it has slept.
-		if replicas == 0 || replicas < want && !s.touched && (s.asleep || replicas != s.replicas) {
+		// An edit in the day raises nothing, and 0 that somebody has chosen stays 0; what was
+		// below stays there until it has slept.
+		if orphaned || replicas < want && !s.touched && (s.asleep || replicas != s.replicas) {
 			return fmt.Errorf("%d replicas, want at least %d", replicas, want)
 		}
 	case replicas != want:
