@@ -65,6 +65,7 @@ type Controller struct {
 	ControllerConfig
 	contests  *queue.Contests
 	conflicts sync.Map // key → text of the last event AutoscalerConflict
+	woken     sync.Map // key → UID of what was woken, until that is recorded
 
 	busy     atomic.Int64 // workers in a pass
 	finished atomic.Int64 // when a worker last finished one, in Unix nanoseconds
@@ -265,15 +266,19 @@ func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
 	c.conflicts.Delete(key)
+	c.woken.Delete(key)
 }
 
-// apply decides about a workload and does at most one write: the scale before the
-// record, but where that is needed first. Either's watch event brings the key back for
-// the other.
+// apply decides about a workload and does what is due first. Waking is done before it is
+// recorded: the watch event of the count brings the key back for the record. Going to
+// sleep is recorded before it is done, in one pass.
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
 	due := decide(w, c.Defaults, c.Autoscalers.Of(key), now)
 	c.warnConflict(key, w, due.Conflict)
+	if due.Scale && c.isWoken(key, w, &due) {
+		due.Scale = false
+	}
 	if due.Scale {
 		pause, first := c.contests.Wait(key, due.Replicas, now)
 		if first {
@@ -287,8 +292,12 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		}
 	}
 	switch {
-	case due.Scale && !due.RecordFirst:
-		if err := c.scale(ctx, key, w, &due); err != nil {
+	case due.Scale && due.RecordFirst && due.WritesRecord(w):
+		if err := c.putToSleep(ctx, key, w, &due); err != nil {
+			return 0, err
+		}
+	case due.Scale:
+		if err := c.scale(ctx, key, w, w.Record, &due); err != nil {
 			return 0, err
 		}
 		c.Queue.Defer(key) // people wait for Pods, not for records
@@ -299,6 +308,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 			return 0, err
 		}
 		c.Queue.Promote(key)
+		c.woken.Delete(key)
 	default:
 		c.Queue.Promote(key)
 		c.contests.Settle(key, now)
@@ -317,9 +327,41 @@ func (c *Controller) untilNext(due *outlook.Decision) time.Duration {
 	return max(due.Now.Next.Sub(c.Clock.Now()), minRequeue)
 }
 
+// putToSleep records that a workload sleeps, and then scales it. The record is written on
+// condition that the object is still the one that was decided on, and the count is decided
+// again on what that write returns: so nobody's change is lost between the two.
+func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Workload, due *outlook.Decision) error {
+	now := c.Clock.Now()
+	recorded := w.DeepCopy()
+	recorded.SetRecord(due.Record, now)
+	written, err := c.Client.WriteRecordIfUnchanged(ctx, recorded, now)
+	if apierrors.IsNotFound(err) {
+		return nil // deleted since: its event brings the key back
+	}
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).V(2).Info("Recorded before going to sleep", "deployment", klog.KObj(w), "message", due.Record.Message)
+	again := c.Decide(written, c.Clock.Now())
+	if !again.Scale || again.WritesRecord(written) {
+		return nil // its event brings the key back
+	}
+	return c.scale(ctx, key, written, w.Record, &again)
+}
+
+// isWoken tells whether the workload was woken before, which is not recorded yet: what it
+// has now is somebody's choice in the day, where the day's count is not held.
+func (c *Controller) isWoken(key string, w *workload.Workload, due *outlook.Decision) bool {
+	if due.State != outlook.Awake || due.Schedule.Daytime != night.DaytimeWakeOnly || !w.Record.Asleep() {
+		return false
+	}
+	uid, ok := c.woken.Load(key)
+	return ok && uid == w.UID
+}
+
 // scale writes the count that is due, on condition that the object is still the one that
-// was decided on.
-func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload, due *outlook.Decision) error {
+// was decided on. Was is the record that it had when the pass began.
+func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload, was *workload.Record, due *outlook.Decision) error {
 	scaled := w.DeepCopy()
 	scaled.Replicas = due.Replicas
 	err := c.Client.Scale(ctx, scaled)
@@ -331,7 +373,10 @@ func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload
 	}
 	now := c.Clock.Now()
 	c.contests.Wrote(key, due.Replicas, now)
-	c.Metrics.ObserveScale(w, due, now)
+	c.Metrics.ObserveScale(w.Replicas, was, due, now)
+	if due.State == outlook.Awake && w.Record.Asleep() {
+		c.woken.Store(key, w.UID)
+	}
 	klog.FromContext(ctx).Info("Scaled", "deployment", klog.KObj(w), "from", w.Replicas, "to", due.Replicas, "reason", due.Record.Reason, "next", workload.FormatBoundary(due.Now.Next))
 	reason := reasonScaledUp
 	if due.Replicas < w.Replicas {

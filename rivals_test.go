@@ -40,7 +40,7 @@ func TestContested(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-20:00"))
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		if n := w.putBack(5*time.Second, time.Minute); n != 2 {
 			t.Errorf("%d writes in the first minute, want 2 at full speed and then a pause", n)
 		}
@@ -81,7 +81,7 @@ func TestContestedBoundary(t *testing.T) {
 		w.putBack(15*time.Second, 30*time.Minute)
 		w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationNightReplicas] = "1" })
 		w.settle()
-		w.expect("scale web=1", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=1")
 		w.putBack(15*time.Second, 29*time.Minute)
 		w.until("2000-01-01T01:00:00Z")
 		w.settle()
@@ -101,7 +101,7 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		wake := nighttest.Time(t, "2000-01-01T01:05:00Z").Add(schedule.WakeDelay)
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		if c := w.record("default", "web"); !strings.HasSuffix(c.Message, "until="+workload.FormatBoundary(wake)) {
 			t.Errorf("message %q, want until %s", c.Message, workload.FormatBoundary(wake))
 		}
@@ -112,7 +112,7 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		w.expect("scale web=3", "status web=False/DayWindow")
 		w.until("2000-01-02T00:00:00Z") // going to sleep is never delayed
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 	})
 }
 
@@ -139,13 +139,13 @@ func TestAutoscalersComeAndGo(t *testing.T) {
 		}
 		w.settle()
 		scale(6)
-		w.expect() // the autoscaler's
+		w.expect("status web=False/DayWindow") // the count is the autoscaler's, and not told of
 		if got := w.events.reasons(); len(got) != 2 || got[1] != reasonAutoscalerConflict {
 			t.Errorf("events %q", w.events.all())
 		}
 		w.until("2000-01-01T12:00:00Z")
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		w.until("2000-01-01T13:00:00Z")
 		w.settle()
 		w.expect("scale web=3", "status web=False/DayWindow")
@@ -158,7 +158,7 @@ func TestAutoscalersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle()
-		w.expect("scale web=3") // enforced again
+		w.expect("scale web=3", "status web=False/DayWindow") // enforced again
 		if err := hpas.Delete(context.Background(), "hpa", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestAutoscalerNightCount(t *testing.T) {
 		w.expect("status web=False/DayWindow")
 		w.until("2000-01-01T12:00:00Z")
 		w.settle()
-		w.expect("status web=True/NightWindow", "scale web=4", "status web=True/NightWindow")
+		w.expect("status web=True/GoingToSleep", "scale web=4", "status web=True/NightWindow")
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }) // the autoscaler
 		w.settle()
 		w.expect()

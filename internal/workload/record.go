@@ -21,6 +21,7 @@ const ConditionAsleep appsv1.DeploymentConditionType = night.Prefix + "Asleep"
 const (
 	ReasonNightWindow     = "NightWindow"     // True: the window says so
 	ReasonAsleepUntil     = "AsleepUntil"     // True: the override says so
+	ReasonGoingToSleep    = "GoingToSleep"    // True: the night's count, which is an autoscaler's to change once it was there, has not been seen yet
 	ReasonDayWindow       = "DayWindow"       // False: the window says so
 	ReasonAwakeUntil      = "AwakeUntil"      // False: the override says so
 	ReasonReleased        = "Released"        // False: opted out while asleep; also an event
@@ -72,12 +73,13 @@ func (r *Record) Slept() (Applied, bool) {
 	return applied, true
 }
 
-// RecordOf is the record of a workload that follows its schedule.
+// RecordOf is the record of a workload that follows its schedule. The day's count of one
+// that is only woken is nobody's promise, and is not in it.
 func RecordOf(s *night.Schedule, state night.State) Record {
 	r := Record{
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonDayWindow,
-		Message: Applied{s.Replicas(state.Asleep), s.Expected, state.Next}.String(),
+		Message: Applied{s.Replicas(state.Asleep), s.Expected, state.Next}.text(state.Asleep || s.Daytime != night.DaytimeWakeOnly),
 	}
 	switch {
 	case state.Asleep && state.Override:
@@ -119,10 +121,18 @@ const (
 	untilField    = " until="
 )
 
-// String is the message. Each pass makes it, so it costs one allocation.
-func (a Applied) String() string {
+// String is the message.
+func (a Applied) String() string { return a.text(true) }
+
+// text is the message, with "-" for a count that is not held. Each pass makes it, so it
+// costs one allocation.
+func (a Applied) text(held bool) string {
 	b := append(make([]byte, 0, 96), replicasField...)
-	b = strconv.AppendInt(b, int64(a.Replicas), 10)
+	if held {
+		b = strconv.AppendInt(b, int64(a.Replicas), 10)
+	} else {
+		b = append(b, '-')
+	}
 	b = append(b, expectedField...)
 	b = strconv.AppendInt(b, int64(a.Expected), 10)
 	b = append(b, untilField...)
@@ -146,10 +156,24 @@ func ParseApplied(message string) (a Applied, ok bool) {
 	return a, true
 }
 
-// WakeTo is the count of a workload that is let go: the day's, if it still has the count
-// that was applied, else the one that it has.
+// Until is the boundary that the record names, nil for no record; zero if it names none.
+func (r *Record) Until() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	_, until, _ := strings.Cut(r.Message, untilField)
+	until, _, _ = strings.Cut(until, " ")
+	t, err := time.Parse(time.RFC3339, until)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// WakeTo is the count of a workload that is let go: the day's, if it has the count that was
+// applied, or less, else the one that it has. Who has more does not sleep.
 func (a Applied) WakeTo(w *Workload) int32 {
-	if w.Replicas != a.Replicas {
+	if w.Replicas > a.Replicas {
 		return w.Replicas
 	}
 	if n, err := night.ParseReplicas(w.Annotations[night.AnnotationExpected]); err == nil {
