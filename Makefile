@@ -92,8 +92,8 @@ bench: ## Go benchmarks, for benchstat
 N       ?= 2000
 QPS     ?= -1
 WORKERS ?= 16
-bench-boundary: build test-programs ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 ROLLOUTS=true for the full control plane
-	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -rollouts=$(or $(ROLLOUTS),false) $(if $(PROFILES),-profiles $(abspath $(PROFILES)))
+bench-boundary: build test-programs ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 UNANNOTATED=0.5, ROLLOUTS=true for the full control plane
+	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -unannotated $(or $(UNANNOTATED),0) -rollouts=$(or $(ROLLOUTS),false) $(if $(PROFILES),-profiles $(abspath $(PROFILES)))
 
 RUNS ?= 3
 failover: build test-programs ## measure two replicas while one, its network or the control plane fails; RUNS=3, 5 min each
