@@ -62,6 +62,7 @@ type Cluster struct {
 	Config     *rest.Config
 	Client     *kubernetes.Clientset
 
+	log    io.Writer
 	paths  map[string]string
 	server string // URL
 	flags  map[string][]string
@@ -96,7 +97,7 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if log == nil {
 		log = io.Discard
 	}
-	c := &Cluster{Dir: options.Dir, parts: map[string]*part{}, flags: map[string][]string{}, leave: func() {}}
+	c := &Cluster{Dir: options.Dir, log: log, parts: map[string]*part{}, flags: map[string][]string{}, leave: func() {}}
 	var needed []string // all
 	if options.Storage {
 		needed = storagePrograms
@@ -314,6 +315,13 @@ func (c *Cluster) StartPart(ctx context.Context, name string) error {
 		return fmt.Errorf("opening the log of %s: %w", name, err)
 	}
 	defer log.Close() // the child has its own
+	if c.paths[name] == "" { // the storage alone was asked for until now
+		paths, err := Build(ctx, c.log, name)
+		if err != nil {
+			return err
+		}
+		c.paths[name] = paths[name]
+	}
 	cmd := exec.Command(c.paths[name], c.flags[name]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
