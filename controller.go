@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -50,13 +51,18 @@ const (
 type ControllerConfig struct {
 	Client      workload.Client
 	Informer    cache.SharedIndexInformer // holds *workload.Workload
-	Autoscalers *workload.Autoscalers     // nil where the cluster's are not looked at
-	Events      events.Recorder
-	Queue       *queue.Queue
-	Metrics     *metrics.Metrics
-	Clock       clock.WithTicker
-	Defaults    night.Schedule // of annotations that are left out
-	Workers     int
+	Autoscalers *workload.Autoscalers     // nil where there are none, as --hpa-aware=false says
+	// Settle is how long after the start no count is lowered in the day: what has just gone,
+	// as an autoscaler that is replaced, may be back by then.
+	Settle time.Duration
+	// Excluded are namespaces in which everything counts as opted out.
+	Excluded sets.Set[string]
+	Events   events.Recorder
+	Queue    *queue.Queue
+	Metrics  *metrics.Metrics
+	Clock    clock.WithTicker
+	Defaults night.Schedule // of annotations that are left out
+	Workers  int
 }
 
 // Controller scales annotated Deployments by the clock. It holds no state of its
@@ -67,6 +73,7 @@ type Controller struct {
 	conflicts sync.Map // key → text of the last event AutoscalerConflict
 	woken     sync.Map // key → UID of what was woken, until that is recorded
 
+	started  time.Time    // of the workers
 	busy     atomic.Int64 // workers in a pass
 	finished atomic.Int64 // when a worker last finished one, in Unix nanoseconds
 }
@@ -95,14 +102,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	defer func() { utilruntime.Must(c.Informer.RemoveEventHandler(registration)) }()
 	synced := []cache.DoneChecker{registration.HasSyncedChecker()}
-	if c.Autoscalers != nil {
-		checker, remove, err := c.Autoscalers.Subscribe(c.autoscalerChanged)
-		if err != nil {
-			return err
-		}
-		defer func() { utilruntime.Must(remove()) }()
-		synced = append(synced, checker)
-	}
+	c.Autoscalers.Subscribe(c.autoscalerChanged)
+	defer c.Autoscalers.Subscribe(nil)
 
 	defer c.Queue.ShutDown()
 	defer context.AfterFunc(ctx, c.Queue.ShutDown)()
@@ -111,7 +112,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 
 	logger.Info("Starting workers", "workers", c.Workers, "keys", c.Queue.Len())
-	c.finished.Store(c.Clock.Now().UnixNano())
+	c.started = c.Clock.Now()
+	c.finished.Store(c.started.UnixNano())
 	var workers sync.WaitGroup
 	for range c.Workers {
 		workers.Go(func() { c.runWorker(ctx) })
@@ -274,10 +276,13 @@ func (c *Controller) forget(key string) {
 // sleep is recorded before it is done, in one pass.
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
-	due := decide(w, c.Defaults, c.Autoscalers.Of(key), now)
+	due := c.Decide(w, now)
 	c.warnConflict(key, w, due.Conflict)
 	if due.Scale && c.isWoken(key, w, &due) {
 		due.Scale = false
+	}
+	if hold := c.started.Add(c.Settle); due.Scale && due.State == outlook.Awake && due.Replicas < w.Replicas && c.Autoscalers != nil && now.Before(hold) {
+		return hold.Sub(now), nil
 	}
 	if due.Scale {
 		pause, first := c.contests.Wait(key, due.Replicas, now)
@@ -457,8 +462,13 @@ func (c *Controller) Managed(now time.Time) iter.Seq[outlook.Managed] {
 	}
 }
 
-// Decide decides about a workload of the cache at an instant.
+// Decide decides about a workload at an instant. Those that are never to be managed count
+// as opted out: so what sleeps among them is woken and let go.
 func (c *Controller) Decide(w *workload.Workload, at time.Time) outlook.Decision {
+	if w.Ours || c.Excluded.Has(w.Namespace) {
+		w = w.DeepCopy()
+		delete(w.Annotations, night.AnnotationOn)
+	}
 	return decide(w, c.Defaults, c.Autoscalers.Of(w.Key()), at)
 }
 

@@ -120,8 +120,8 @@ func newWorld(t testing.TB, clk clock.WithTicker, objects ...*appsv1.Deployment)
 
 // watchAutoscalers has the controller look at autoscalers.
 func (w *world) watchAutoscalers() {
-	var err error
-	if w.Autoscalers, err = workload.NewAutoscalers(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+	w.Autoscalers = workload.NewAutoscalers(w.Clock, 30*time.Second)
+	if err := w.Autoscalers.Attach(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
 		w.t.Fatal(err)
 	}
 }
