@@ -29,6 +29,7 @@ type ManifestReader struct {
 	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
 	// it was found, for errors.
 	kinds  map[string]func(document []byte, where string)
+	others func(*metav1.PartialObjectMetadata) // nil: they are passed over
 	report func(error)
 }
 
@@ -51,6 +52,9 @@ func On[T any](r *ManifestReader, kind string, add func(object *T, where string)
 		}
 	}
 }
+
+// OnOthers has add see what can be read of the objects of all other kinds.
+func (r *ManifestReader) OnOthers(add func(*metav1.PartialObjectMetadata)) { r.others = add }
 
 // AddFiles reads files, the manifests in directories, and stdin for "-".
 func (r *ManifestReader) AddFiles(names []string, stdin io.Reader) {
@@ -149,7 +153,20 @@ func (r *ManifestReader) addDocument(document []byte, where string) {
 		}
 	case meta.APIVersion == "" || meta.Kind == "":
 		r.report(fmt.Errorf("%s: apiVersion or kind is missing", where))
+	case r.others != nil:
+		var object metav1.PartialObjectMetadata
+		if err := utiljson.Unmarshal(document, &object); err == nil { // what is wrong with it is not ours to say
+			r.others(&object)
+		}
 	}
+}
+
+// Name is what to call an object. One of a manifest may be named only when it is created.
+func Name(object metav1.Object) string {
+	if object.GetName() == "" && object.GetGenerateName() != "" {
+		return object.GetGenerateName() + "…"
+	}
+	return object.GetName()
 }
 
 // unmarshalObject reads a document into an object.

@@ -145,7 +145,11 @@ type converter struct {
 	deployments []*appsv1.Deployment
 	namespaces  map[string]map[string]string // annotations by name
 	sleepInfos  []*sleepInfo
-	errs        []error // documents that cannot be read
+	others      []*metav1.PartialObjectMetadata // of kinds that are not scaled here
+
+	namespacesUnknown bool    // they may not be read
+	errs              []error // documents that cannot be read
+	forbidden         []error // what of the cluster may not be read
 }
 
 // reader adds what it reads.
@@ -154,6 +158,7 @@ func (c *converter) reader() *cli.ManifestReader {
 	cli.On(r, "apps/v1 Deployment", c.addDeployment)
 	cli.On(r, "v1 Namespace", c.addNamespace)
 	cli.On(r, "kube-green.com/v1alpha1 SleepInfo", c.addSleepInfo)
+	r.OnOthers(c.addOther)
 	return r
 }
 
@@ -198,12 +203,30 @@ func (c *converter) addSleepInfo(info *sleepInfo, where string) error {
 	return nil
 }
 
-// addCluster adds the objects of a cluster, page by page.
+// addOther takes in what the old tools scale and this does not.
+func (c *converter) addOther(object *metav1.PartialObjectMetadata) {
+	object.Namespace = cmp.Or(object.Namespace, metav1.NamespaceDefault)
+	if c.scope.Has(object) && len(downscalerNames(object.Annotations)) > 0 && !strings.EqualFold(object.Annotations[downscalerExclude], "true") {
+		c.others = append(c.others, object)
+	}
+}
+
+// addCluster adds the objects of a cluster, page by page. A tenant may not read all of
+// them: what is forbidden is told, and the rest is gone on with.
 func (c *converter) addCluster(ctx context.Context, client kubernetes.Interface) error {
-	if err := c.addNamespaces(ctx, client); err != nil {
+	err := c.addNamespaces(ctx, client)
+	if apierrors.IsForbidden(err) {
+		c.namespacesUnknown = true
+		c.forbidden = append(c.forbidden, err)
+	} else if err != nil {
 		return err
 	}
-	if err := c.addSleepInfos(ctx, client); err != nil {
+	err = c.addSleepInfos(ctx, client)
+	switch {
+	case apierrors.IsForbidden(err) && !c.sleepInfosServed(client):
+	case apierrors.IsForbidden(err):
+		c.forbidden = append(c.forbidden, err)
+	case err != nil:
 		return err
 	}
 	options := metav1.ListOptions{LabelSelector: c.scope.Selector.String()}
@@ -216,7 +239,7 @@ func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interfa
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil: // without its defaults a schedule would be a guess
+		case err != nil:
 			return fmt.Errorf("reading the Namespace: %w", err)
 		}
 		c.namespaces[ns.Name] = ns.Annotations
@@ -265,6 +288,16 @@ func (c *converter) addSleepInfos(ctx context.Context, client kubernetes.Interfa
 	}
 }
 
+// sleepInfosServed tells whether the cluster has kube-green, so far as discovery says so:
+// what may not be read is forbidden whether there is such a kind or not.
+func (c *converter) sleepInfosServed(client kubernetes.Interface) bool {
+	list, err := client.Discovery().ServerResourcesForGroupVersion("kube-green.com/v1alpha1")
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "sleepinfos" })
+}
+
 // print writes the lines of kubectl to out, and to errOut how many there are and what
 // could not be read.
 func (c *converter) print(out, errOut io.Writer) error {
@@ -278,7 +311,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 	comment := func(format string, args ...any) {
 		b.WriteString("# " + night.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
-	var whole, part, none, leftOut, without, others int
+	var whole, part, none, leftOut, without, extras int
 	for _, d := range c.deployments {
 		v := c.convert(d)
 		switch {
@@ -307,9 +340,12 @@ func (c *converter) print(out, errOut io.Writer) error {
 	}
 	for _, info := range c.sleepInfos {
 		for _, lost := range info.lost() {
-			others++
+			extras++
 			comment("SleepInfo %s/%s: NOT CARRIED OVER: %s", info.Namespace, info.Name, lost)
 		}
+	}
+	for _, words := range c.otherKinds() {
+		comment("%s", words)
 	}
 	for _, words := range c.cleanup() {
 		comment("when nothing needs it any more: %s", words)
@@ -317,17 +353,39 @@ func (c *converter) print(out, errOut io.Writer) error {
 	if _, err := io.WriteString(out, b.String()); err != nil {
 		return fmt.Errorf("printing the lines: %w", err)
 	}
-	for _, err := range c.errs {
+	for _, err := range slices.Concat(c.forbidden, c.errs) {
 		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
 	fmt.Fprintf(errOut, "Deployments: %d carried over, %d in part, %d not, %d left out as before, %d without a schedule\n", whole, part, none, leftOut, without)
-	if others > 0 {
-		fmt.Fprintf(errOut, "Not about Deployments' replicas, in SleepInfos: %d\n", others)
+	if extras > 0 {
+		fmt.Fprintf(errOut, "Not about Deployments' replicas, in SleepInfos: %d\n", extras)
 	}
-	if n := part + none + others; n > 0 || len(c.errs) > 0 {
+	if len(c.others) > 0 {
+		fmt.Fprintf(errOut, "Of other kinds, with annotations of the old tools: %d\n", len(c.others))
+	}
+	n := part + none + extras + len(c.others)
+	switch {
+	case len(c.forbidden) > 0:
+		return fmt.Errorf("not carried over: %d; invalid documents: %d; not allowed to read: %d", n, len(c.errs), len(c.forbidden))
+	case n > 0 || len(c.errs) > 0:
 		return fmt.Errorf("not carried over: %d; invalid documents: %d", n, len(c.errs))
 	}
 	return nil
+}
+
+// otherKinds says what is not carried over for being no Deployment.
+func (c *converter) otherKinds() (list []string) {
+	for _, o := range c.others {
+		line := o.Kind + " " + o.Namespace + "/" + cli.Name(o)
+		if o.Kind == "Deployment" {
+			line += " of " + o.APIVersion + ": NOT CARRIED OVER: only Deployments of apps/v1 are scaled here"
+		} else {
+			line += ": NOT CARRIED OVER: only Deployments are scaled here"
+		}
+		list = append(list, line)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // line is the command that opts a Deployment in.
@@ -348,7 +406,7 @@ func (c *converter) line(d *appsv1.Deployment, v conversion) string {
 // StatefulSets, CronJobs and other namespaces' people may still need it.
 func (c *converter) cleanup() (commands []string) {
 	for _, ns := range slices.Sorted(maps.Keys(c.namespaces)) {
-		if names := downscalerNames(c.namespaces[ns]); len(names) > 0 && c.scope.HasNamespace(ns) {
+		if names := removable(c.namespaces[ns]); len(names) > 0 && c.scope.HasNamespace(ns) {
 			words := slices.Concat(c.kubectl, []string{"annotate", "namespace", ns})
 			for _, name := range names {
 				words = append(words, name+"-")
