@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -176,8 +177,10 @@ func (c *converter) addDeployment(d *appsv1.Deployment, where string) error {
 	if !c.scope.Has(d) || d.DeletionTimestamp != nil {
 		return nil
 	}
-	if err := checkName("Deployment", d.Namespace, d.Name, where); err != nil {
-		return err
+	if d.Name != "" || d.GenerateName == "" { // else there is nothing for a shell
+		if err := checkName("Deployment", d.Namespace, d.Name, where); err != nil {
+			return err
+		}
 	}
 	c.deployments = append(c.deployments, d)
 	return nil
@@ -302,7 +305,7 @@ func (c *converter) sleepInfosServed(client kubernetes.Interface) bool {
 // could not be read.
 func (c *converter) print(out, errOut io.Writer) error {
 	byName := func(a, b metav1.Object) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(cli.Name(a), cli.Name(b)))
 	}
 	slices.SortStableFunc(c.deployments, func(a, b *appsv1.Deployment) int { return byName(a, b) })
 	slices.SortStableFunc(c.sleepInfos, func(a, b *sleepInfo) int { return byName(a, b) })
@@ -314,6 +317,10 @@ func (c *converter) print(out, errOut io.Writer) error {
 	var whole, part, none, leftOut, without, extras int
 	for _, d := range c.deployments {
 		v := c.convert(d)
+		if v.ok && d.Name == "" {
+			v.lose("it has no name that kubectl could annotate (generateName); put into its manifest %s", v.manifest())
+			v.ok = false
+		}
 		switch {
 		case v.source == "":
 			without++
@@ -327,7 +334,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 		default:
 			leftOut++
 		}
-		comment("%s/%s: %s", d.Namespace, d.Name, v.source)
+		comment("%s/%s: %s", d.Namespace, cli.Name(d), v.source)
 		for _, note := range v.notes {
 			comment("  %s", note)
 		}
@@ -388,10 +395,24 @@ func (c *converter) otherKinds() (list []string) {
 	return list
 }
 
+// printed are the annotations that a conversion may have, in the order in which they are.
+var printed = []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil, night.AnnotationDaytime}
+
+// manifest is the annotations as YAML has them.
+func (v *conversion) manifest() string {
+	var list []string
+	for _, name := range printed {
+		if value, ok := v.annotations[name]; ok {
+			list = append(list, name+": "+strconv.Quote(value))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // line is the command that opts a Deployment in.
 func (c *converter) line(d *appsv1.Deployment, v conversion) string {
 	words := slices.Concat(c.kubectl, []string{"-n", d.Namespace, "annotate", "deployment", d.Name})
-	for _, name := range []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil, night.AnnotationDaytime} {
+	for _, name := range printed {
 		if value, ok := v.annotations[name]; ok {
 			words = append(words, name+"="+value)
 		}

@@ -529,6 +529,8 @@ func TestShellQuote(t *testing.T) {
 func TestConvertHostile(t *testing.T) {
 	const evil = `x\n$(exit 1)\u001b[2J'\u202e`
 	stdin := strings.ReplaceAll(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"EVIL","annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"EVIL","namespace":"EVIL","annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"EVIL","namespace":"EVIL","annotations":{"downscaler/EVIL":"always"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"EVIL","annotations":{"downscaler/downtime":"always"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","annotations":{"downscaler/downtime":"EVIL","downscaler/EVIL":"EVIL"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"y","annotations":{"downscaler/downtime":"always","downscaler/EVIL":"EVIL"}}}
@@ -689,6 +691,21 @@ func TestConvertRemoves(t *testing.T) {
 	}
 	if want := "# when nothing needs it any more: kubectl annotate namespace default downscaler/downscale-replicas-\n"; !strings.HasSuffix(stdout, want) {
 		t.Errorf("no %q in\n%s", want, stdout)
+	}
+}
+
+// TestConvertGenerateName: kubectl cannot annotate what gets its name when it is created.
+func TestConvertGenerateName(t *testing.T) {
+	stdout, stderr, exit := runConvert(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"job-","namespace":"shop","annotations":{"downscaler/downtime":"Sat-Sun 00:00-24:00 UTC"}},"spec":{"replicas":2}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"off-","annotations":{"downscaler/exclude":"true"}}}`, "-f", "-")
+	want := `# default/off-…: downscaler/exclude
+#   left out: downscaler/exclude "true"
+# shop/job-…: downscaler/downtime "Sat-Sun 00:00-24:00 UTC"
+#   NOT CARRIED OVER: it has no name that kubectl could annotate (generateName); put into its manifest schedule-night.svc/on: "true", schedule-night.svc/expected: "2", schedule-night.svc/window: "Sat-Sun 00:00-24:00", schedule-night.svc/timezone: "UTC", schedule-night.svc/daytime: "wake-only"
+`
+	if stdout != want || exit != 1 || !strings.Contains(stderr, "0 carried over, 0 in part, 1 not, 1 left out as before") || !strings.Contains(stderr, `stdin, document 2: Deployment "default"/"": a lowercase RFC 1123 subdomain`) {
+		t.Errorf("exit %d\n%s%s", exit, stdout, stderr)
 	}
 }
 

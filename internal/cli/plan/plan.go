@@ -171,6 +171,7 @@ type found struct {
 // add takes a Deployment in, if it is one that was asked for.
 func (p *planner) add(d *appsv1.Deployment, where string) error {
 	d.Namespace = cmp.Or(d.Namespace, metav1.NamespaceDefault)
+	d.Name = cli.Name(d)
 	if p.scope.Has(d) {
 		p.found = append(p.found, found{workload.Self{}.FromDeployment(d), where})
 	}
