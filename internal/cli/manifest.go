@@ -31,7 +31,7 @@ type ManifestReader struct {
 	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
 	// it was found, for errors.
 	kinds  map[string]func(document []byte, where string)
-	others func(*metav1.PartialObjectMetadata) // nil: they are passed over
+	others func(object *metav1.PartialObjectMetadata, where string) // nil: they are passed over
 	report func(error)
 }
 
@@ -55,8 +55,10 @@ func On[T any](r *ManifestReader, kind string, add func(object *T, where string)
 	}
 }
 
-// OnOthers has add see what can be read of the objects of all other kinds.
-func (r *ManifestReader) OnOthers(add func(*metav1.PartialObjectMetadata)) { r.others = add }
+// OnOthers has add see what can be read of the objects of all other kinds. Where is as in On.
+func (r *ManifestReader) OnOthers(add func(object *metav1.PartialObjectMetadata, where string)) {
+	r.others = add
+}
 
 // AddFiles reads files, the manifests in directories, and stdin for "-".
 func (r *ManifestReader) AddFiles(names []string, stdin io.Reader) {
@@ -191,7 +193,7 @@ func (r *ManifestReader) addDocument(document []byte, where string) {
 	case r.others != nil:
 		var object metav1.PartialObjectMetadata
 		if err := utiljson.Unmarshal(document, &object); err == nil { // what is wrong with it is not ours to say
-			r.others(&object)
+			r.others(&object, where+": ")
 		}
 	}
 }

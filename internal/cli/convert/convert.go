@@ -148,9 +148,10 @@ type converter struct {
 	sleepInfos  []*sleepInfo
 	others      []*metav1.PartialObjectMetadata // of kinds that are not scaled here
 
-	namespacesUnknown bool    // they may not be read
-	errs              []error // documents that cannot be read
-	forbidden         []error // what of the cluster may not be read
+	namespacesUnknown bool     // they may not be read
+	notes             []string // what looks like ours and has no effect
+	errs              []error  // documents that cannot be read
+	forbidden         []error  // what of the cluster may not be read
 }
 
 // reader adds what it reads.
@@ -183,6 +184,9 @@ func (c *converter) addDeployment(d *appsv1.Deployment, where string) error {
 		}
 	}
 	c.deployments = append(c.deployments, d)
+	for _, note := range cli.Notes(d) {
+		c.notes = append(c.notes, fmt.Sprintf("%s%s/%s: %s", where, d.Namespace, cli.Name(d), note))
+	}
 	return nil
 }
 
@@ -191,7 +195,17 @@ func (c *converter) addNamespace(ns *corev1.Namespace, where string) error {
 		return err
 	}
 	c.namespaces[ns.Name] = ns.Annotations
+	if c.scope.HasNamespace(ns.Name) {
+		c.noteOnOther(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: ns.ObjectMeta}, where)
+	}
 	return nil
+}
+
+// noteOnOther tells of annotations of ours that have no effect.
+func (c *converter) noteOnOther(object *metav1.PartialObjectMetadata, where string) {
+	if note := cli.NoteOnOther(object); note != "" {
+		c.notes = append(c.notes, where+cli.Title(object)+": "+note)
+	}
 }
 
 func (c *converter) addSleepInfo(info *sleepInfo, where string) error {
@@ -207,9 +221,13 @@ func (c *converter) addSleepInfo(info *sleepInfo, where string) error {
 }
 
 // addOther takes in what the old tools scale and this does not.
-func (c *converter) addOther(object *metav1.PartialObjectMetadata) {
+func (c *converter) addOther(object *metav1.PartialObjectMetadata, where string) {
 	object.Namespace = cmp.Or(object.Namespace, metav1.NamespaceDefault)
-	if c.scope.Has(object) && len(downscalerNames(object.Annotations)) > 0 && !strings.EqualFold(object.Annotations[downscalerExclude], "true") {
+	if !c.scope.Has(object) {
+		return
+	}
+	c.noteOnOther(object, where)
+	if len(downscalerNames(object.Annotations)) > 0 && !strings.EqualFold(object.Annotations[downscalerExclude], "true") {
 		c.others = append(c.others, object)
 	}
 }
@@ -245,8 +263,7 @@ func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interfa
 		case err != nil:
 			return fmt.Errorf("reading the Namespace: %w", err)
 		}
-		c.namespaces[ns.Name] = ns.Annotations
-		return nil
+		return c.addNamespace(ns, "")
 	}
 	return cli.EachListed(ctx, "Namespaces", client.CoreV1().Namespaces().List, metav1.ListOptions{}, func(ns *corev1.Namespace) error { return c.addNamespace(ns, "") })
 }
@@ -360,6 +377,9 @@ func (c *converter) print(out, errOut io.Writer) error {
 	if _, err := io.WriteString(out, b.String()); err != nil {
 		return fmt.Errorf("printing the lines: %w", err)
 	}
+	for _, note := range c.notes {
+		fmt.Fprintln(errOut, night.Printable(note))
+	}
 	for _, err := range slices.Concat(c.forbidden, c.errs) {
 		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
@@ -383,7 +403,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 // otherKinds says what is not carried over for being no Deployment.
 func (c *converter) otherKinds() (list []string) {
 	for _, o := range c.others {
-		line := o.Kind + " " + o.Namespace + "/" + cli.Name(o)
+		line := cli.Title(o)
 		if o.Kind == "Deployment" {
 			line += " of " + o.APIVersion + ": NOT CARRIED OVER: only Deployments of apps/v1 are scaled here"
 		} else {

@@ -709,6 +709,23 @@ func TestConvertGenerateName(t *testing.T) {
 	}
 }
 
+// TestConvertNotes: what looks like an annotation of ours and has no effect is told.
+func TestConvertNotes(t *testing.T) {
+	_, stderr, exit := runConvert(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","annotations":{"schedule-night.svc/timeZone":"UTC","downscaler/downtime":"always"}},"spec":{"replicas":3}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"shop","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"kube-system","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system","annotations":{"schedule-night.svc/on":"true"}}}`, "-f", "-")
+	want := `stdin, document 1: shop/web: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant
+stdin, document 2: Namespace shop: schedule-night.svc/on has no effect on a Namespace of v1; only Deployments of apps/v1 are scaled
+stdin, document 3: StatefulSet shop/db: schedule-night.svc/on has no effect on a StatefulSet of apps/v1; only Deployments of apps/v1 are scaled
+Deployments: 1 carried over, 0 in part, 0 not, 0 left out as before, 0 without a schedule
+`
+	if stderr != want || exit != 0 {
+		t.Errorf("exit %d, got\n%s\nwant\n%s", exit, stderr, want)
+	}
+}
+
 // TestConvertOddKinds: what the old tools scale and this does not is named.
 func TestConvertOddKinds(t *testing.T) {
 	object := func(version, kind, annotation string) string {

@@ -245,6 +245,37 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
+// TestPlanNotes: what looks like an annotation of ours and has no effect is told, and is
+// no error.
+func TestPlanNotes(t *testing.T) {
+	const dir = "testdata/reports/"
+	for _, tc := range []struct {
+		args, stderr string
+		exit         int
+	}{
+		{"-f " + dir + "wrong-place.yaml", dir + `wrong-place.yaml, document 1: shop/in-template: schedule-night.svc/expected and schedule-night.svc/on in the Pod template have no effect; they belong into the Deployment's own metadata.annotations
+` + dir + `wrong-place.yaml, document 2: shop/as-labels: schedule-night.svc/expected and schedule-night.svc/on among the labels have no effect; they belong into metadata.annotations
+` + dir + `wrong-place.yaml, document 3: shop/no-on: schedule-night.svc/expected and schedule-night.svc/window have no effect without schedule-night.svc/on: "true"
+` + dir + `wrong-place.yaml, document 4: Namespace shop: schedule-night.svc/expected and schedule-night.svc/on have no effect on a Namespace of v1; only Deployments of apps/v1 are scaled
+` + dir + `wrong-place.yaml, document 5: StatefulSet shop/db: schedule-night.svc/expected and schedule-night.svc/on have no effect on a StatefulSet of apps/v1; only Deployments of apps/v1 are scaled
+`, 0},
+		{"-n other -f " + dir + "wrong-place.yaml", "", 0},
+		{"-f " + dir + "typo-names.yaml", dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/nightReplicas has no effect; schedule-night.svc/night-replicas may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/windows has no effect; schedule-night.svc/window may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedulenight.svc/daytime has no effect; schedule-night.svc/daytime may be meant
+`, 0},
+		{"-f " + dir + "w04.yaml", dir + `w04.yaml, document 1: shop/web: schedule-night.svc/window "Fri 21:00-Mon 07:00": "Mon" is not an end; use HH:MM, 00:00 to 24:00
+error: invalid schedules or documents: 1
+`, 1},
+	} {
+		_, stderr, exit := runPlan(t, "", strings.Fields(tc.args)...)
+		if stderr != tc.stderr || exit != tc.exit {
+			t.Errorf("%s: exit %d, got\n%s\nwant\n%s", tc.args, exit, stderr, tc.stderr)
+		}
+	}
+}
+
 // TestPlanHostile: nothing that a terminal acts on gets from files to it.
 func TestPlanHostile(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;x\x07\u009b31m\u202e\r\n\x7f\U000E0041"
