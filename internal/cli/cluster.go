@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // what kubeconfigs name under auth-provider, as in kubectl
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
@@ -89,9 +91,12 @@ func (o *ClusterOptions) AllExcluded() []string { return slices.Concat(o.Exclude
 func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
+	rules.WarnIfAllMissing = false // noConfig says it
 	// $KUBECONFIG is a choice; ~/.kube/config is only what is left when this is no pod.
+	notInPod := rest.ErrNotInCluster
 	if o.Kubeconfig == "" && o.Context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		if config, err := rest.InClusterConfig(); err == nil {
+		config, err := rest.InClusterConfig()
+		if notInPod = err; err == nil {
 			namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 			if err != nil {
 				return nil, "", fmt.Errorf("reading the pod's namespace: %w", err)
@@ -101,10 +106,10 @@ func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, er
 	}
 	clientConfig := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
 	config, err = clientConfig.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, "", errors.New("no cluster: give --kubeconfig or $KUBECONFIG, run in a pod, or have a ~/.kube/config")
-	}
 	if err != nil {
+		if missing := o.noConfig(rules, err, notInPod); missing != nil {
+			return nil, "", missing
+		}
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	namespace, _, err = clientConfig.Namespace()
@@ -112,6 +117,47 @@ func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, er
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	return o.tuned(config), namespace, nil
+}
+
+// noConfig says in plain words what is missing where err is that there is no configuration
+// at all; else it is nil. NotInPod is why it is not that of a Pod.
+func (o *ClusterOptions) noConfig(rules *clientcmd.ClientConfigLoadingRules, err, notInPod error) error {
+	empty := clientcmd.IsEmptyConfig(err)
+	if o.Kubeconfig != "" {
+		if empty {
+			return FlagError("kubeconfig", o.Kubeconfig, "there is no cluster in it")
+		}
+		return nil
+	}
+	named, found := 0, 0
+	for _, file := range rules.Precedence {
+		if file == "" {
+			continue
+		}
+		named++
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			found++
+		}
+	}
+	variable := clientcmd.RecommendedConfigPathEnvVar
+	chosen := os.Getenv(variable)
+	switch {
+	case chosen != "" && named == 0:
+		return fmt.Errorf("$%s %q: it names no file", variable, chosen)
+	case chosen != "" && found == 0 && named == 1:
+		return fmt.Errorf("$%s %q: there is no such file", variable, chosen)
+	case chosen != "" && found == 0:
+		return fmt.Errorf("$%s %q: there is none of these files", variable, chosen)
+	case chosen != "" && empty:
+		return fmt.Errorf("$%s %q: there is no cluster in it", variable, chosen)
+	case o.Context != "" && found == 0:
+		return FlagError("context", o.Context, "there is no kubeconfig")
+	case empty && !errors.Is(notInPod, rest.ErrNotInCluster):
+		return fmt.Errorf("in a Pod, but without the token of a ServiceAccount (is automountServiceAccountToken false?): %w", notInPod)
+	case empty:
+		return errors.New("no cluster: give --kubeconfig or $KUBECONFIG, run in a pod, or have a ~/.kube/config")
+	}
+	return nil
 }
 
 func (o *ClusterOptions) tuned(config *rest.Config) *rest.Config {

@@ -314,7 +314,7 @@ func (c *Cluster) StartPart(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("opening the log of %s: %w", name, err)
 	}
-	defer log.Close() // the child has its own
+	defer log.Close()        // the child has its own
 	if c.paths[name] == "" { // the storage alone was asked for until now
 		paths, err := Build(ctx, c.log, name)
 		if err != nil {
