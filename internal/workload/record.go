@@ -28,6 +28,15 @@ const (
 	ReasonInvalidSchedule = "InvalidSchedule" // Unknown; also an event
 )
 
+// What a record has room for, in bytes. The admission policy refuses more, so that nobody
+// with our rights can fill an object up.
+const (
+	maxReason  = 64
+	maxMessage = 1024
+	// maxRemembered is more than what stillAsleep and an Applied take.
+	maxRemembered = 160
+)
+
 // Record is what we have written down on a workload.
 type Record struct {
 	Status          corev1.ConditionStatus
@@ -93,13 +102,17 @@ func RecordOf(s *night.Schedule, state night.State) Record {
 }
 
 // InvalidRecord is that of a workload whose schedule cannot be acted on. It remembers
-// what was applied to one that slept.
+// what was applied to one that slept: of a message that is too long, the error is cut.
 func InvalidRecord(err error, applied Applied, slept bool) Record {
-	r := Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+	text, remembered := err.Error(), ""
 	if slept {
-		r.Message += stillAsleep + applied.String()
+		remembered = stillAsleep + applied.String()
 	}
-	return r
+	if room := maxMessage - len(remembered); len(text) > room {
+		const more = "…"
+		text = strings.ToValidUTF8(text[:room-len(more)], "") + more
+	}
+	return Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: text + remembered}
 }
 
 // ReleasedRecord is that of a workload that was let go with so many replicas.
@@ -196,11 +209,33 @@ func appendBoundary(b []byte, t time.Time) []byte {
 func conditionRecord(d *appsv1.Deployment) *Record {
 	for i := range d.Status.Conditions {
 		if c := &d.Status.Conditions[i]; c.Type == ConditionAsleep {
-			r := Record{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+			r := keptRecord(c)
 			return sharedRecords.of(r, len(r.Reason)+len(r.Message), func() *Record { return &r })
 		}
 	}
 	return nil
+}
+
+// keptRecord is a condition as a record. Of one that is too large to be ours nothing is
+// kept that is, so that it reads as none of ours; only what it remembers of a night is.
+func keptRecord(c *appsv1.DeploymentCondition) Record {
+	r := Record{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+	switch c.Status {
+	case corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown:
+	default:
+		r.Status = ""
+	}
+	if len(r.Reason) > maxReason {
+		r.Reason = ""
+	}
+	if len(r.Message) > maxMessage {
+		i := strings.LastIndex(r.Message, stillAsleep)
+		if i < 0 || len(r.Message)-i > maxRemembered {
+			i = len(r.Message)
+		}
+		r.Message = strings.Clone(r.Message[i:])
+	}
+	return r
 }
 
 // condition is the record in the form that a Deployment carries.
