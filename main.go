@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	_ "time/tzdata" // an image from scratch has no zones
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

@@ -1,22 +1,43 @@
 package night
 
 import (
+	"archive/zip"
+	_ "embed"
 	"errors"
-	"path"
+	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
 )
 
-// zones holds the locations that were loaded, by name: time.LoadLocation reads
-// and parses a file at each call. Only names that exist are kept.
+//go:generate sh -c "cp \"$(go env GOROOT)/lib/time/zoneinfo.zip\" zoneinfo.zip && chmod 644 zoneinfo.zip"
+
+// archive is the IANA time zone database as the Go toolchain ships it, in the public
+// domain. A schedule means the same wherever it is read: by the controller in an image
+// without zones, by plan on somebody's machine. time.LoadLocation cannot promise that.
+// It prefers the files of the machine, which may be older, or wrong on purpose, such as
+// right/Europe/Berlin, which counts leap seconds; and package time/tzdata, which has the
+// same database, gives it to nobody but package time.
+//
+//go:embed zoneinfo.zip
+var archive string
+
+// zones holds the locations that were loaded, by name: each is parsed once. Only names
+// that exist are kept.
 var zones = struct {
 	sync.RWMutex
 	byName map[string]*time.Location
-}{byName: map[string]*time.Location{}}
+}{byName: map[string]*time.Location{"UTC": time.UTC}}
 
-// ParseLocation finds the IANA time zone of the given name. The names "" and
-// Local, which depend on the machine, are refused.
+// zoneFiles is the archive's index.
+var zoneFiles = sync.OnceValues(func() (*zip.Reader, error) {
+	return zip.NewReader(strings.NewReader(archive), int64(len(archive)))
+})
+
+// ParseLocation finds the IANA time zone of the given name in the database that is part
+// of the program; the zones of the machine are never looked at. The names "" and Local,
+// which would depend on the machine, do not exist there.
 func ParseLocation(name string) (*time.Location, error) {
 	zones.RLock()
 	loc := zones.byName[name]
@@ -24,16 +45,22 @@ func ParseLocation(name string) (*time.Location, error) {
 	if loc != nil {
 		return loc, nil
 	}
-	// A name that is not clean ("Europe//Berlin") may find a file all the same.
-	if name != "" && name != "Local" && name != "localtime" && path.Clean(name) == name {
-		if loc, err := time.LoadLocation(name); err == nil {
-			zones.Lock()
-			zones.byName[strings.Clone(name)] = loc
-			zones.Unlock()
-			return loc, nil
-		}
+	files, err := zoneFiles()
+	if err != nil {
+		return nil, fmt.Errorf("reading the time zones of the program: %w", err)
 	}
-	return nil, errors.New("want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC")
+	data, err := fs.ReadFile(files, name) // which knows each zone by one spelling alone
+	if err != nil {
+		return nil, errors.New("want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC")
+	}
+	name = strings.Clone(name)
+	if loc, err = time.LoadLocationFromTZData(name, data); err != nil {
+		return nil, fmt.Errorf("reading time zone %s: %w", name, err)
+	}
+	zones.Lock()
+	zones.byName[name] = loc
+	zones.Unlock()
+	return loc, nil
 }
 
 // Instant is the first instant at which the local clock shows the given minute

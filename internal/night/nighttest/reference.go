@@ -37,9 +37,8 @@ var (
 	End   = time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Zones is all that time/tzdata has, from the archive that it is generated
-// from: time.LoadLocation prefers the system's files, which may be of another
-// release.
+// Zones is all that the toolchain's database has. time.LoadLocation prefers the
+// system's files, which may be of another release.
 type Zones struct {
 	Names  []string
 	ByName map[string]*time.Location
@@ -560,7 +559,7 @@ func (d *drawer) override(c *Case) (time.Time, string) {
 }
 
 // Schedule draws the annotations of a case. The zone is either the default or
-// named by an annotation, which finds the machine's own file if it has one.
+// named by an annotation, which finds the program's own copy.
 func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clock) *Case {
 	c := &Case{Annotations: map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}}
 	loc := z.ByName[zone]
