@@ -129,7 +129,7 @@ func TestStolenTokenWritesARecordAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if live.SelfLink+live.GenerateName != "" || live.DeletionTimestamp != nil || live.Generation != 1 || !live.CreationTimestamp.Equal(&d.CreationTimestamp) ||
+	if live.GenerateName != "" || live.DeletionTimestamp != nil || live.Generation != 1 || !live.CreationTimestamp.Equal(&d.CreationTimestamp) ||
 		live.Spec.Paused || *live.Spec.Replicas != 1 || live.Annotations[prefix+"on"] != "true" {
 		t.Errorf("the Deployment is now %.2000s", fmt.Sprintf("%+v", live))
 	}
