@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -12,12 +13,14 @@ import (
 
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // what kubeconfigs name under auth-provider, as in kubectl
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
@@ -25,6 +28,9 @@ import (
 
 // RequestTimeout bounds every request but watches and the Lease's.
 const RequestTimeout = 10 * time.Second
+
+// neverManaged are the namespaces without which a cluster is none.
+var neverManaged = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // ClusterOptions say which API server to talk to, as whom and how fast, and which of its
 // namespaces to look at.
@@ -44,7 +50,7 @@ func (o *ClusterOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of a kubeconfig")
 	fs.StringVar(&o.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "the only namespace to look at (default: "+cmp.Or(o.Unset, "all")+")")
-	fs.StringSliceVar(&o.Excluded, "exclude-namespaces", []string{metav1.NamespaceSystem}, "namespaces not to look at")
+	fs.StringSliceVar(&o.Excluded, "exclude-namespaces", nil, "namespaces that are not managed, besides kube-system, kube-public and kube-node-lease")
 	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "requests a second to the API server; -1 leaves the limit to the server")
 	fs.IntVar(&o.Burst, "kube-api-burst", 200, "requests at once above --kube-api-qps")
 }
@@ -61,7 +67,10 @@ func (o *ClusterOptions) Validate() error {
 	for _, namespace := range o.Excluded {
 		check("exclude-namespaces", namespace)
 	}
-	if o.Namespace != "" && slices.Contains(o.Excluded, o.Namespace) {
+	switch {
+	case slices.Contains(neverManaged, o.Namespace):
+		errs = append(errs, FlagError("namespace", o.Namespace, "is never managed"))
+	case o.Namespace != "" && slices.Contains(o.Excluded, o.Namespace):
 		errs = append(errs, FlagError("namespace", o.Namespace, "is among --exclude-namespaces"))
 	}
 	if qps := o.QPS; qps != -1 && !(qps > 0) {
@@ -73,14 +82,21 @@ func (o *ClusterOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
+// AllExcluded are the namespaces that are not managed: those of the flag, and those that
+// never are.
+func (o *ClusterOptions) AllExcluded() []string { return slices.Concat(o.Excluded, neverManaged) }
+
 // RESTConfig finds the API server and our identity; namespace is that of our pod
 // or of the kubeconfig's context.
 func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, err error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
+	rules.WarnIfAllMissing = false // noConfig says it
 	// $KUBECONFIG is a choice; ~/.kube/config is only what is left when this is no pod.
+	notInPod := rest.ErrNotInCluster
 	if o.Kubeconfig == "" && o.Context == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
-		if config, err := rest.InClusterConfig(); err == nil {
+		config, err := rest.InClusterConfig()
+		if notInPod = err; err == nil {
 			namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 			if err != nil {
 				return nil, "", fmt.Errorf("reading the pod's namespace: %w", err)
@@ -90,10 +106,10 @@ func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, er
 	}
 	clientConfig := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context})
 	config, err = clientConfig.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
-		return nil, "", errors.New("no cluster: give --kubeconfig or $KUBECONFIG, run in a pod, or have a ~/.kube/config")
-	}
 	if err != nil {
+		if missing := o.noConfig(rules, err, notInPod); missing != nil {
+			return nil, "", missing
+		}
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	namespace, _, err = clientConfig.Namespace()
@@ -101,6 +117,47 @@ func (o *ClusterOptions) RESTConfig() (config *rest.Config, namespace string, er
 		return nil, "", fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	return o.tuned(config), namespace, nil
+}
+
+// noConfig says in plain words what is missing where err is that there is no configuration
+// at all; else it is nil. NotInPod is why it is not that of a Pod.
+func (o *ClusterOptions) noConfig(rules *clientcmd.ClientConfigLoadingRules, err, notInPod error) error {
+	empty := clientcmd.IsEmptyConfig(err)
+	if o.Kubeconfig != "" {
+		if empty {
+			return FlagError("kubeconfig", o.Kubeconfig, "there is no cluster in it")
+		}
+		return nil
+	}
+	named, found := 0, 0
+	for _, file := range rules.Precedence {
+		if file == "" {
+			continue
+		}
+		named++
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			found++
+		}
+	}
+	variable := clientcmd.RecommendedConfigPathEnvVar
+	chosen := os.Getenv(variable)
+	switch {
+	case chosen != "" && named == 0:
+		return fmt.Errorf("$%s %q: it names no file", variable, chosen)
+	case chosen != "" && found == 0 && named == 1:
+		return fmt.Errorf("$%s %q: there is no such file", variable, chosen)
+	case chosen != "" && found == 0:
+		return fmt.Errorf("$%s %q: there is none of these files", variable, chosen)
+	case chosen != "" && empty:
+		return fmt.Errorf("$%s %q: there is no cluster in it", variable, chosen)
+	case o.Context != "" && found == 0:
+		return FlagError("context", o.Context, "there is no kubeconfig")
+	case empty && !errors.Is(notInPod, rest.ErrNotInCluster):
+		return fmt.Errorf("in a Pod, but without the token of a ServiceAccount (is automountServiceAccountToken false?): %w", notInPod)
+	case empty:
+		return errors.New("no cluster: give --kubeconfig or $KUBECONFIG, run in a pod, or have a ~/.kube/config")
+	}
+	return nil
 }
 
 func (o *ClusterOptions) tuned(config *rest.Config) *rest.Config {
@@ -158,7 +215,7 @@ type Scope struct {
 // Scope is what the options select of manifests, which have no namespace of their own to
 // start from. They must have been validated.
 func (o *SelectOptions) Scope(cluster *ClusterOptions) Scope {
-	s := Scope{cluster.Namespace, cluster.Excluded, o.selector}
+	s := Scope{cluster.Namespace, cluster.AllExcluded(), o.selector}
 	if o.AllNamespaces {
 		s.Namespace = metav1.NamespaceAll
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +31,7 @@ type ManifestReader struct {
 	// kinds has what to do with an object by "<apiVersion> <kind>"; where says where
 	// it was found, for errors.
 	kinds  map[string]func(document []byte, where string)
+	others func(object *metav1.PartialObjectMetadata, where string) // nil: they are passed over
 	report func(error)
 }
 
@@ -50,6 +53,11 @@ func On[T any](r *ManifestReader, kind string, add func(object *T, where string)
 			r.report(err)
 		}
 	}
+}
+
+// OnOthers has add see what can be read of the objects of all other kinds. Where is as in On.
+func (r *ManifestReader) OnOthers(add func(object *metav1.PartialObjectMetadata, where string)) {
+	r.others = add
 }
 
 // AddFiles reads files, the manifests in directories, and stdin for "-".
@@ -92,8 +100,41 @@ func manifests(name string) ([]string, error) {
 // preamble is what stands before the first "---" without being a document.
 var preamble = regexp.MustCompile(`\A(?:[ \t]*(?:#.*)?\r?\n)+---`)
 
+// decode makes UTF-8 of a YAML stream, which may be in UTF-16: PowerShell's > writes that.
+// Without a byte order mark its first character tells, which is one of ASCII.
+func decode(text []byte) ([]byte, error) {
+	var order binary.ByteOrder
+	switch utf8Mark := []byte("\xef\xbb\xbf"); {
+	case bytes.HasPrefix(text, utf8Mark):
+		return text[len(utf8Mark):], nil
+	case len(text) < 2:
+		return text, nil
+	case bytes.HasPrefix(text, []byte("\xff\xfe")):
+		order, text = binary.LittleEndian, text[2:]
+	case bytes.HasPrefix(text, []byte("\xfe\xff")):
+		order, text = binary.BigEndian, text[2:]
+	case text[0] != 0 && text[1] == 0:
+		order = binary.LittleEndian
+	case text[0] == 0 && text[1] != 0:
+		order = binary.BigEndian
+	default:
+		return text, nil
+	}
+	if len(text)%2 != 0 {
+		return nil, errors.New("it ends within a character of UTF-16")
+	}
+	units := make([]uint16, len(text)/2)
+	for i := range units {
+		units[i] = order.Uint16(text[2*i:])
+	}
+	return []byte(string(utf16.Decode(units))), nil
+}
+
 // addFile reads one file's documents, which are counted from 1.
 func (r *ManifestReader) addFile(name string, text []byte, err error) {
+	if err == nil {
+		text, err = decode(text)
+	}
 	if err != nil {
 		r.report(fmt.Errorf("reading %s: %w", name, err))
 		return
@@ -149,7 +190,20 @@ func (r *ManifestReader) addDocument(document []byte, where string) {
 		}
 	case meta.APIVersion == "" || meta.Kind == "":
 		r.report(fmt.Errorf("%s: apiVersion or kind is missing", where))
+	case r.others != nil:
+		var object metav1.PartialObjectMetadata
+		if err := utiljson.Unmarshal(document, &object); err == nil { // what is wrong with it is not ours to say
+			r.others(&object, where+": ")
+		}
 	}
+}
+
+// Name is what to call an object. One of a manifest may be named only when it is created.
+func Name(object metav1.Object) string {
+	if object.GetName() == "" && object.GetGenerateName() != "" {
+		return object.GetGenerateName() + "…"
+	}
+	return object.GetName()
 }
 
 // unmarshalObject reads a document into an object.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -70,7 +71,11 @@ func TestZonesOfMachine(t *testing.T) {
 	}
 }
 
-// TestZonesCurrent: the copy is that of the toolchain.
+// zonesOf is the toolchain that the copy was taken from; go generate makes another one.
+const zonesOf = "go1.26.8"
+
+// TestZonesCurrent: the copy is that of the toolchain, where it is the one that it was taken
+// from. Another may have another release of the database, which is no fault.
 func TestZonesCurrent(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(goroot(t), "lib", "time", "zoneinfo.zip"))
 	if err != nil {
@@ -81,6 +86,9 @@ func TestZonesCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("zoneinfo.zip is not the one of Go's toolchain: run go generate ./internal/night")
+		t.Logf("zoneinfo.zip is that of %s, not of %s", zonesOf, runtime.Version())
+		if runtime.Version() == zonesOf {
+			t.Error("run go generate ./internal/night")
+		}
 	}
 }

@@ -130,10 +130,10 @@ func TestDaytime(t *testing.T) {
 	}
 }
 
-// TestOverrideExpires: at awake-until a Deployment goes to sleep that instant.
-func TestOverrideExpires(t *testing.T) {
-	start(t).waitLeading()
-	ns := makeNamespace(t)
+// testOverrideExpires: at awake-until a Deployment goes to sleep that instant.
+func testOverrideExpires(t *testing.T, tenant *tenant) {
+	tenant.start(t).waitLeading()
+	ns := tenant.ns
 	until := time.Now().Truncate(time.Second).Add(4 * time.Second)
 	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00", "awake-until="+until.Format(time.RFC3339))
 	waitCondition(t, ns, "web", corev1.ConditionFalse, "AwakeUntil")
@@ -147,11 +147,9 @@ func TestOverrideExpires(t *testing.T) {
 	}
 }
 
-// TestInvalid: an invalid annotation leaves the replicas alone, is told once, and
+// testInvalid: an invalid annotation leaves the replicas alone, is told once, and
 // does not trouble the neighbours.
-func TestInvalid(t *testing.T) {
-	start(t).waitLeading()
-	ns := makeNamespace(t)
+func testInvalid(t *testing.T, ns string) {
 	for name, invalid := range map[string]string{
 		"on": "on=yes", "expected": "expected=three", "window": "window=Mon-Fry 21:00-07:00", "timezone": "timezone=CEST",
 		"night-replicas": "night-replicas=-1", "except": "except=2026-02-30", "awake-until": "awake-until=2h",

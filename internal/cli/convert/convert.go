@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -145,7 +146,12 @@ type converter struct {
 	deployments []*appsv1.Deployment
 	namespaces  map[string]map[string]string // annotations by name
 	sleepInfos  []*sleepInfo
-	errs        []error // documents that cannot be read
+	others      []*metav1.PartialObjectMetadata // of kinds that are not scaled here
+
+	namespacesUnknown bool     // they may not be read
+	notes             []string // what looks like ours and has no effect
+	errs              []error  // documents that cannot be read
+	forbidden         []error  // what of the cluster may not be read
 }
 
 // reader adds what it reads.
@@ -154,6 +160,7 @@ func (c *converter) reader() *cli.ManifestReader {
 	cli.On(r, "apps/v1 Deployment", c.addDeployment)
 	cli.On(r, "v1 Namespace", c.addNamespace)
 	cli.On(r, "kube-green.com/v1alpha1 SleepInfo", c.addSleepInfo)
+	r.OnOthers(c.addOther)
 	return r
 }
 
@@ -171,10 +178,15 @@ func (c *converter) addDeployment(d *appsv1.Deployment, where string) error {
 	if !c.scope.Has(d) || d.DeletionTimestamp != nil {
 		return nil
 	}
-	if err := checkName("Deployment", d.Namespace, d.Name, where); err != nil {
-		return err
+	if d.Name != "" || d.GenerateName == "" { // else there is nothing for a shell
+		if err := checkName("Deployment", d.Namespace, d.Name, where); err != nil {
+			return err
+		}
 	}
 	c.deployments = append(c.deployments, d)
+	for _, note := range cli.Notes(d) {
+		c.notes = append(c.notes, fmt.Sprintf("%s%s/%s: %s", where, d.Namespace, cli.Name(d), note))
+	}
 	return nil
 }
 
@@ -183,7 +195,17 @@ func (c *converter) addNamespace(ns *corev1.Namespace, where string) error {
 		return err
 	}
 	c.namespaces[ns.Name] = ns.Annotations
+	if c.scope.HasNamespace(ns.Name) {
+		c.noteOnOther(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: ns.ObjectMeta}, where)
+	}
 	return nil
+}
+
+// noteOnOther tells of annotations of ours that have no effect.
+func (c *converter) noteOnOther(object *metav1.PartialObjectMetadata, where string) {
+	if note := cli.NoteOnOther(object); note != "" {
+		c.notes = append(c.notes, where+cli.Title(object)+": "+note)
+	}
 }
 
 func (c *converter) addSleepInfo(info *sleepInfo, where string) error {
@@ -198,12 +220,34 @@ func (c *converter) addSleepInfo(info *sleepInfo, where string) error {
 	return nil
 }
 
-// addCluster adds the objects of a cluster, page by page.
+// addOther takes in what the old tools scale and this does not.
+func (c *converter) addOther(object *metav1.PartialObjectMetadata, where string) {
+	object.Namespace = cmp.Or(object.Namespace, metav1.NamespaceDefault)
+	if !c.scope.Has(object) {
+		return
+	}
+	c.noteOnOther(object, where)
+	if len(downscalerNames(object.Annotations)) > 0 && !strings.EqualFold(object.Annotations[downscalerExclude], "true") {
+		c.others = append(c.others, object)
+	}
+}
+
+// addCluster adds the objects of a cluster, page by page. A tenant may not read all of
+// them: what is forbidden is told, and the rest is gone on with.
 func (c *converter) addCluster(ctx context.Context, client kubernetes.Interface) error {
-	if err := c.addNamespaces(ctx, client); err != nil {
+	err := c.addNamespaces(ctx, client)
+	if apierrors.IsForbidden(err) {
+		c.namespacesUnknown = true
+		c.forbidden = append(c.forbidden, err)
+	} else if err != nil {
 		return err
 	}
-	if err := c.addSleepInfos(ctx, client); err != nil {
+	err = c.addSleepInfos(ctx, client)
+	switch {
+	case apierrors.IsForbidden(err) && !c.sleepInfosServed(client):
+	case apierrors.IsForbidden(err):
+		c.forbidden = append(c.forbidden, err)
+	case err != nil:
 		return err
 	}
 	options := metav1.ListOptions{LabelSelector: c.scope.Selector.String()}
@@ -216,11 +260,10 @@ func (c *converter) addNamespaces(ctx context.Context, client kubernetes.Interfa
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil: // without its defaults a schedule would be a guess
+		case err != nil:
 			return fmt.Errorf("reading the Namespace: %w", err)
 		}
-		c.namespaces[ns.Name] = ns.Annotations
-		return nil
+		return c.addNamespace(ns, "")
 	}
 	return cli.EachListed(ctx, "Namespaces", client.CoreV1().Namespaces().List, metav1.ListOptions{}, func(ns *corev1.Namespace) error { return c.addNamespace(ns, "") })
 }
@@ -265,11 +308,21 @@ func (c *converter) addSleepInfos(ctx context.Context, client kubernetes.Interfa
 	}
 }
 
+// sleepInfosServed tells whether the cluster has kube-green, so far as discovery says so:
+// what may not be read is forbidden whether there is such a kind or not.
+func (c *converter) sleepInfosServed(client kubernetes.Interface) bool {
+	list, err := client.Discovery().ServerResourcesForGroupVersion("kube-green.com/v1alpha1")
+	if err != nil {
+		return !apierrors.IsNotFound(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == "sleepinfos" })
+}
+
 // print writes the lines of kubectl to out, and to errOut how many there are and what
 // could not be read.
 func (c *converter) print(out, errOut io.Writer) error {
 	byName := func(a, b metav1.Object) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(cli.Name(a), cli.Name(b)))
 	}
 	slices.SortStableFunc(c.deployments, func(a, b *appsv1.Deployment) int { return byName(a, b) })
 	slices.SortStableFunc(c.sleepInfos, func(a, b *sleepInfo) int { return byName(a, b) })
@@ -278,9 +331,13 @@ func (c *converter) print(out, errOut io.Writer) error {
 	comment := func(format string, args ...any) {
 		b.WriteString("# " + night.Printable(fmt.Sprintf(format, args...)) + "\n")
 	}
-	var whole, part, none, leftOut, without, others int
+	var whole, part, none, leftOut, without, extras int
 	for _, d := range c.deployments {
 		v := c.convert(d)
+		if v.ok && d.Name == "" {
+			v.lose("it has no name that kubectl could annotate (generateName); put into its manifest %s", v.manifest())
+			v.ok = false
+		}
 		switch {
 		case v.source == "":
 			without++
@@ -294,7 +351,7 @@ func (c *converter) print(out, errOut io.Writer) error {
 		default:
 			leftOut++
 		}
-		comment("%s/%s: %s", d.Namespace, d.Name, v.source)
+		comment("%s/%s: %s", d.Namespace, cli.Name(d), v.source)
 		for _, note := range v.notes {
 			comment("  %s", note)
 		}
@@ -307,9 +364,12 @@ func (c *converter) print(out, errOut io.Writer) error {
 	}
 	for _, info := range c.sleepInfos {
 		for _, lost := range info.lost() {
-			others++
+			extras++
 			comment("SleepInfo %s/%s: NOT CARRIED OVER: %s", info.Namespace, info.Name, lost)
 		}
+	}
+	for _, words := range c.otherKinds() {
+		comment("%s", words)
 	}
 	for _, words := range c.cleanup() {
 		comment("when nothing needs it any more: %s", words)
@@ -317,23 +377,62 @@ func (c *converter) print(out, errOut io.Writer) error {
 	if _, err := io.WriteString(out, b.String()); err != nil {
 		return fmt.Errorf("printing the lines: %w", err)
 	}
-	for _, err := range c.errs {
+	for _, note := range c.notes {
+		fmt.Fprintln(errOut, night.Printable(note))
+	}
+	for _, err := range slices.Concat(c.forbidden, c.errs) {
 		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
 	fmt.Fprintf(errOut, "Deployments: %d carried over, %d in part, %d not, %d left out as before, %d without a schedule\n", whole, part, none, leftOut, without)
-	if others > 0 {
-		fmt.Fprintf(errOut, "Not about Deployments' replicas, in SleepInfos: %d\n", others)
+	if extras > 0 {
+		fmt.Fprintf(errOut, "Not about Deployments' replicas, in SleepInfos: %d\n", extras)
 	}
-	if n := part + none + others; n > 0 || len(c.errs) > 0 {
+	if len(c.others) > 0 {
+		fmt.Fprintf(errOut, "Of other kinds, with annotations of the old tools: %d\n", len(c.others))
+	}
+	n := part + none + extras + len(c.others)
+	switch {
+	case len(c.forbidden) > 0:
+		return fmt.Errorf("not carried over: %d; invalid documents: %d; not allowed to read: %d", n, len(c.errs), len(c.forbidden))
+	case n > 0 || len(c.errs) > 0:
 		return fmt.Errorf("not carried over: %d; invalid documents: %d", n, len(c.errs))
 	}
 	return nil
 }
 
+// otherKinds says what is not carried over for being no Deployment.
+func (c *converter) otherKinds() (list []string) {
+	for _, o := range c.others {
+		line := cli.Title(o)
+		if o.Kind == "Deployment" {
+			line += " of " + o.APIVersion + ": NOT CARRIED OVER: only Deployments of apps/v1 are scaled here"
+		} else {
+			line += ": NOT CARRIED OVER: only Deployments are scaled here"
+		}
+		list = append(list, line)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// printed are the annotations that a conversion may have, in the order in which they are.
+var printed = []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil, night.AnnotationDaytime}
+
+// manifest is the annotations as YAML has them.
+func (v *conversion) manifest() string {
+	var list []string
+	for _, name := range printed {
+		if value, ok := v.annotations[name]; ok {
+			list = append(list, name+": "+strconv.Quote(value))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // line is the command that opts a Deployment in.
 func (c *converter) line(d *appsv1.Deployment, v conversion) string {
 	words := slices.Concat(c.kubectl, []string{"-n", d.Namespace, "annotate", "deployment", d.Name})
-	for _, name := range []string{night.AnnotationOn, night.AnnotationExpected, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationNightReplicas, night.AnnotationAwakeUntil, night.AnnotationDaytime} {
+	for _, name := range printed {
 		if value, ok := v.annotations[name]; ok {
 			words = append(words, name+"="+value)
 		}
@@ -348,7 +447,7 @@ func (c *converter) line(d *appsv1.Deployment, v conversion) string {
 // StatefulSets, CronJobs and other namespaces' people may still need it.
 func (c *converter) cleanup() (commands []string) {
 	for _, ns := range slices.Sorted(maps.Keys(c.namespaces)) {
-		if names := downscalerNames(c.namespaces[ns]); len(names) > 0 && c.scope.HasNamespace(ns) {
+		if names := removable(c.namespaces[ns]); len(names) > 0 && c.scope.HasNamespace(ns) {
 			words := slices.Concat(c.kubectl, []string{"annotate", "namespace", ns})
 			for _, name := range names {
 				words = append(words, name+"-")

@@ -135,7 +135,23 @@ func TestConvertDownscaler(t *testing.T) {
 		{name: "replicas of the night, on the Namespace", deployment: "downtime=Always", namespace: "downtime-replicas=2",
 			want: "expected=3 | window=00:00-24:00 | timezone=UTC | night-replicas=2"},
 		{name: "never more at night", deployment: "downtime=Always; downtime-replicas=3",
+			want: "note: never scaled down: 3 replicas are not above the 3 of the night; if it sleeps now, run this again while it is awake"},
+		{name: "never so many", deployment: "downtime=Always; downtime-replicas=4",
+			want: "note: never scaled down: 3 replicas are not above the 4 of the night"},
+		{name: "never more than there were", deployment: "downtime=Always; downtime-replicas=3; original-replicas=3",
 			want: "note: never scaled down: 3 replicas are not above the 3 of the night"},
+		{name: "replicas of the night, as GoKubeDownscaler says", deployment: "downtime=Always; downscale-replicas=1",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | night-replicas=1"},
+		{name: "the same on the Namespace", deployment: "downtime=Always", namespace: "downscale-replicas=1",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | night-replicas=1"},
+		{name: "the same over the flag", deployment: "downtime=Always; downscale-replicas=1", flags: "downtime-replicas=2",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | night-replicas=1"},
+		{name: "both names agree", deployment: "downtime=Always; downscale-replicas=1", namespace: "downtime-replicas=1",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | night-replicas=1"},
+		{name: "both names differ", deployment: "downtime=Always; downscale-replicas=1", namespace: "downtime-replicas=2",
+			want: `lost: downscaler/downtime-replicas "2" is for py-kube-downscaler and downscaler/downscale-replicas "1" for GoKubeDownscaler; take one away`},
+		{name: "a part of them, as GoKubeDownscaler says", deployment: "downtime=Always; downscale-replicas=50%",
+			want: `lost: downscaler/downscale-replicas "50%": want replicas as decimal digits alone, 0 to 2147483647`},
 		{name: "a part of the replicas", deployment: "downtime=Always; downtime-replicas=50%",
 			want: `lost: downscaler/downtime-replicas "50%": want replicas as decimal digits alone, 0 to 2147483647`},
 		{name: "odd original", deployment: "downtime=Always; original-replicas=x",
@@ -153,8 +169,16 @@ func TestConvertDownscaler(t *testing.T) {
 			want: "expected=3 | window=00:00-24:00 | timezone=UTC | awake-until=2026-12-02T06:00:00Z"},
 		{name: "excluded until long ago", deployment: "downtime=Always; exclude-until=2025-12-01T00:00:00Z",
 			want: "expected=3 | window=00:00-24:00 | timezone=UTC"},
+		{name: "excluded until, with an offset", deployment: "downtime=Always; exclude-until=2026-12-24T18:00:00+01:00",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | awake-until=2026-12-24T18:00:00+01:00"},
+		{name: "excluded until, whichever is later", deployment: "downtime=Always; exclude-until=2026-12-24T18:00:00+01:00", namespace: "exclude-until=2026-12-24T17:30:00Z",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC | awake-until=2026-12-24T17:30:00Z"},
 		{name: "excluded until who knows", deployment: "downtime=Always; exclude-until=soon",
-			want: `lost: downscaler/exclude-until "soon": want such as 2026-12-24 or 2026-12-24T18:00:00Z`},
+			want: `lost: downscaler/exclude-until "soon": want such as 2026-12-24, 2026-12-24T18:00:00Z or 2026-12-24T18:00:00+01:00`},
+		{name: "excluded at times", deployment: "downtime=Always; exclude=Mon-Fri 08:00-18:00 UTC",
+			want: `lost: downscaler/exclude "Mon-Fri 08:00-18:00 UTC": py-kube-downscaler leaves it alone for ever, GoKubeDownscaler at these times; write true, or the window that is meant`},
+		{name: "excluded at times of the Namespace", deployment: "downtime=Always", namespace: "exclude=2026-12-24T00:00:00Z-2026-12-27T00:00:00Z",
+			want: `lost: downscaler/exclude "2026-12-24T00:00:00Z-2026-12-27T00:00:00Z" of the Namespace: py-kube-downscaler leaves it alone for ever, GoKubeDownscaler at these times; write true, or the window that is meant`},
 
 		{name: "forced up", deployment: office, namespace: "force-uptime=true",
 			want: "lost: downscaler/force-uptime has no end: take it away and run this again, or write schedule-night.svc/awake-until or schedule-night.svc/asleep-until"},
@@ -170,6 +194,24 @@ func TestConvertDownscaler(t *testing.T) {
 			want: `lost: downscaler/force-uptime "true" on a Deployment: py-kube-downscaler does not read it there, GoKubeDownscaler does; take it away, or write the window that is meant`},
 		{name: "periods", deployment: "downscale-period=Mon-Fri 20:00-21:00 UTC",
 			want: "lost: upscale-period and downscale-period act within a time and let go after it; there is nothing like it here"},
+
+		{name: "a grace period", deployment: "downtime=Always; grace-period=30m",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC\nlost: downscaler/grace-period \"30m\": a new Deployment is put to sleep at once here"},
+		{name: "a grace period of the Namespace", deployment: "downtime=Always", namespace: "grace-period=30m",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC\nlost: downscaler/grace-period \"30m\" of the Namespace: a new Deployment is put to sleep at once here"},
+		{name: "children", deployment: "downtime=Always; scale-children=true",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC\nlost: downscaler/scale-children \"true\": what a workload owns is not scaled with it here"},
+		{name: "no children", deployment: "downtime=Always; scale-children=False",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC"},
+		{name: "excluded ones are woken, as here", deployment: "downtime=Always; upscale-excluded=true",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC"},
+		{name: "a name of neither", deployment: "downtime=Always; uptimes=x", namespace: "Downtime=x",
+			want: "expected=3 | window=00:00-24:00 | timezone=UTC\nlost: downscaler/uptimes \"x\": neither py-kube-downscaler nor GoKubeDownscaler has such an annotation\n" +
+				"lost: downscaler/Downtime \"x\" of the Namespace: neither py-kube-downscaler nor GoKubeDownscaler has such an annotation"},
+		{name: "a name of neither, alone", deployment: "uptimes=x",
+			want: "note: never asleep; left out\nlost: downscaler/uptimes \"x\": neither py-kube-downscaler nor GoKubeDownscaler has such an annotation"},
+		{name: "excluded, and a name of neither", deployment: "exclude=true; uptimes=x",
+			want: `note: left out: downscaler/exclude "true"`},
 
 		{name: "an awake range now", deployment: "uptime=2026-11-28T00:00:00+00:00-2026-11-30T01:00:00+01:00, Mon-Fri 08:00-18:00 UTC",
 			want: "expected=3 | window=18:00-08:00, Sat-Sun 00:00-24:00 | timezone=UTC | awake-until=2026-11-30T01:00:00+01:00"},
@@ -188,6 +230,10 @@ func TestConvertDownscaler(t *testing.T) {
 
 		{name: "over midnight", deployment: "downtime=Mon-Fri 20:00-06:00 UTC",
 			want: `lost: downscaler/downtime "Mon-Fri 20:00-06:00 UTC": py-kube-downscaler never matches a span that ends before it starts, GoKubeDownscaler does; write what is meant as two, such as Mon-Fri 20:00-24:00 and 00:00-06:00 on its days`},
+		{name: "from and to the same time", deployment: "uptime=Mon-Fri 20:00-20:00 Europe/London",
+			want: `lost: downscaler/uptime "Mon-Fri 20:00-20:00 Europe/London": it ends when it starts, and neither py-kube-downscaler nor GoKubeDownscaler ever matches that; write never to keep it so, or Mon-Fri 00:00-24:00 if whole days are meant`},
+		{name: "from midnight to midnight", deployment: "downtime=Sat-Sun 00:00-00:00 UTC",
+			want: `lost: downscaler/downtime "Sat-Sun 00:00-00:00 UTC": it ends when it starts, and neither py-kube-downscaler nor GoKubeDownscaler ever matches that; write never to keep it so, or Sat-Sun 00:00-24:00 if whole days are meant`},
 		{name: "to midnight", deployment: "uptime=Mon-Fri 20:00-00:00 UTC",
 			want: `lost: downscaler/uptime "Mon-Fri 20:00-00:00 UTC": py-kube-downscaler never matches an end of 00:00; write 24:00`},
 		{name: "no zone", deployment: "uptime=Mon-Fri 08:00-18:00",
@@ -245,6 +291,14 @@ func TestConvertSleepInfo(t *testing.T) {
 			"expected=3 | window=20:00-08:00, Sat-Sun 00:00-24:00 | timezone=Europe/Rome"},
 		{"weekdays by name", `{weekdays: "Mon-Fri", sleepAt: "20:00", wakeUpAt: "08:00", timeZone: Europe/Rome}`,
 			"expected=3 | window=20:00-08:00, Sat-Sun 00:00-24:00 | timezone=Europe/Rome"},
+		{"weekdays by name, in lower case", `{weekdays: "mon-fri", sleepAt: "20:00", wakeUpAt: "08:00", timeZone: Europe/Rome}`,
+			"expected=3 | window=20:00-08:00, Sat-Sun 00:00-24:00 | timezone=Europe/Rome"},
+		{"a list of names", `{weekdays: "SAT,sun", sleepAt: "00:00", wakeUpAt: "23:00"}`,
+			"expected=3 | window=Sat-Sun 00:00-23:00 | timezone=UTC"},
+		{"any day", `{weekdays: "?", sleepAt: "20:00", wakeUpAt: "08:00"}`,
+			"expected=3 | window=20:00-08:00 | timezone=UTC"},
+		{"weekdays in full", `{weekdays: "Monday-Friday", sleepAt: "20:00", wakeUpAt: "08:00"}`,
+			`lost: weekdays "Monday-Friday": want days as cron has them, 0-6 or Sun-Sat, such as 1-5, Mon,Wed or */2`},
 		{"every day", `{weekdays: "*", sleepAt: "20:00", wakeUpAt: "08:00"}`,
 			"expected=3 | window=20:00-08:00 | timezone=UTC"},
 		{"within a day: never over the weekend", `{weekdays: "1-5", sleepAt: "12:00", wakeUpAt: "13:00"}`,
@@ -370,6 +424,36 @@ func TestConvertShop(t *testing.T) {
 	}
 }
 
+// TestConvertReports is about what people have reported of the old tools, and what becomes
+// of it. UPDATE=1 writes anew what is printed.
+func TestConvertReports(t *testing.T) {
+	files, err := filepath.Glob("testdata/reports/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, error %v", len(files), err)
+	}
+	for _, file := range files {
+		c := testConverter(nighttest.Defaults(t), nighttest.Time(t, "2026-11-29T12:00:00Z"))
+		c.reader().AddFiles([]string{file}, nil)
+		var out, errOut strings.Builder
+		if err := c.print(&out, &errOut); err != nil {
+			fmt.Fprintln(&errOut, "error:", err)
+		}
+		got, golden := out.String()+errOut.String(), strings.TrimSuffix(file, ".yaml")+".out"
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+		}
+	}
+}
+
 // words are what a shell makes of the script's calls of kubectl.
 func words(t *testing.T, script string) (calls [][]string) {
 	t.Helper()
@@ -445,6 +529,8 @@ func TestShellQuote(t *testing.T) {
 func TestConvertHostile(t *testing.T) {
 	const evil = `x\n$(exit 1)\u001b[2J'\u202e`
 	stdin := strings.ReplaceAll(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"EVIL","annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"EVIL","namespace":"EVIL","annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"EVIL","namespace":"EVIL","annotations":{"downscaler/EVIL":"always"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","namespace":"EVIL","annotations":{"downscaler/downtime":"always"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"x","annotations":{"downscaler/downtime":"EVIL","downscaler/EVIL":"EVIL"}}}
 {"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"y","annotations":{"downscaler/downtime":"always","downscaler/EVIL":"EVIL"}}}
@@ -507,7 +593,7 @@ func TestConvertCluster(t *testing.T) {
 		"/apis/kube-green.com/v1alpha1/sleepinfos":            `{"metadata":{"continue":"2"},"items":[{"metadata":{"name":"hours","namespace":"lab"},"spec":{"weekdays":"*","sleepAt":"20:00","wakeUpAt":"08:00"}}]}`,
 		"/apis/kube-green.com/v1alpha1/sleepinfos?continue=2": `{"metadata":{},"items":[{"metadata":{"name":"more","namespace":"other"}}]}`,
 	}
-	forbidden := ""
+	forbidden := map[string]bool{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.Path
 		if next := r.URL.Query().Get("continue"); next != "" {
@@ -518,7 +604,7 @@ func TestConvertCluster(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/json")
 		switch answer, ok := answers[path]; {
-		case path == forbidden:
+		case forbidden[path]:
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"not for you","code":403}`)
 		case ok:
@@ -533,20 +619,33 @@ func TestConvertCluster(t *testing.T) {
 "contexts": [{"name": "a", "context": {"cluster": "c", "namespace": "shop"}}]}`, server.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const serves = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"kube-green.com/v1alpha1","resources":[{"name":"%s","kind":"SleepInfo","namespaced":true,"verbs":["list"]}]}`
+	const discovery, sleepInfos = "/apis/kube-green.com/v1alpha1", "/apis/kube-green.com/v1alpha1/sleepinfos"
 	for _, tc := range []struct {
 		name, args, forbidden string
+		discovery             string // what the API server has in the group of kube-green
 		exit                  int
 		want                  string // names of the Deployments of the lines
 		stderr                string
 	}{
 		{name: "the context's namespace", want: "web"},
 		{name: "all", args: "-A", want: "lab web"},
-		{name: "no Namespaces", args: "-A", forbidden: "/api/v1/namespaces", exit: 1, stderr: "listing Namespaces: not for you"},
+		{name: "no Namespaces", args: "-A", forbidden: "/api/v1/namespaces", exit: 1, want: "lab", stderr: "listing Namespaces: not for you"},
 		{name: "no Namespace", forbidden: "/api/v1/namespaces/shop", exit: 1, stderr: "reading the Namespace: not for you"},
-		{name: "no SleepInfos", args: "-A", forbidden: "/apis/kube-green.com/v1alpha1/sleepinfos", exit: 1, stderr: "listing SleepInfos: not for you"},
+		{name: "no SleepInfos", args: "-A", forbidden: sleepInfos, discovery: fmt.Sprintf(serves, "sleepinfos"), exit: 1, want: "web", stderr: "listing SleepInfos: not for you"},
+		{name: "no SleepInfos, nor knowing of them", args: "-A", forbidden: sleepInfos + " " + discovery, exit: 1, want: "web", stderr: "listing SleepInfos: not for you"},
+		{name: "a tenant where there is no kube-green", args: "-A", forbidden: sleepInfos, want: "web", stderr: "Deployments: 1 carried over, "},
+		{name: "the same with something else in the group", args: "-A", forbidden: sleepInfos, discovery: fmt.Sprintf(serves, "others"), want: "web"},
 		{name: "no Deployments", args: "-A", forbidden: "/apis/apps/v1/deployments", exit: 1, stderr: "listing Deployments: not for you"},
 	} {
-		forbidden = tc.forbidden
+		clear(forbidden)
+		for path := range strings.FieldsSeq(tc.forbidden) {
+			forbidden[path] = true
+		}
+		delete(answers, discovery)
+		if tc.discovery != "" {
+			answers[discovery] = tc.discovery
+		}
 		args := append([]string{"--kubeconfig", kubeconfig, "--context", "a"}, strings.Fields(tc.args)...)
 		stdout, stderr, exit := runConvert(t, "", args...)
 		var names []string
@@ -559,5 +658,92 @@ func TestConvertCluster(t *testing.T) {
 		if got := strings.Join(names, " "); got != tc.want || exit != tc.exit || !strings.Contains(stderr, tc.stderr) {
 			t.Errorf("%s: exit %d, %q\n%s%s", tc.name, exit, got, stdout, stderr)
 		}
+		if tc.exit == 1 && !strings.Contains(stderr, "not for you") || tc.exit == 1 && tc.want != "" && !strings.HasSuffix(stderr, "; not allowed to read: 1\n") {
+			t.Errorf("%s: what is forbidden is not said and counted\n%s", tc.name, stderr)
+		}
+	}
+}
+
+// TestConvertNamespaceForbidden: what the Namespace says counts, so a line without it would be a guess.
+func TestConvertNamespaceForbidden(t *testing.T) {
+	c := testConverter(nighttest.Defaults(t), nighttest.Time(t, "2026-11-29T12:00:00Z"))
+	c.namespacesUnknown = true
+	for annotation, want := range map[string]string{
+		"downtime=always": "lost: the Namespace cannot be read, and what it says counts, too",
+		"exclude=true":    `note: left out: downscaler/exclude "true"`,
+	} {
+		if got := converted(t, c, oldDeployment(3, annotation)); got != want {
+			t.Errorf("%s: got %q, want %q", annotation, got, want)
+		}
+	}
+}
+
+// TestConvertRemoves: a line takes off what either tool reads, and leaves the rest alone.
+func TestConvertRemoves(t *testing.T) {
+	stdout, _, exit := runConvert(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","annotations":{"downscaler/downtime":"always","downscaler/grace-period":"1h","downscaler/mine":"x"}},"spec":{"replicas":2}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","annotations":{"downscaler/downscale-replicas":"1","downscaler/mine":"x"}}}`, "-f", "-")
+	calls := words(t, stdout)
+	if len(calls) != 1 || exit != 1 {
+		t.Fatalf("exit %d\n%s", exit, stdout)
+	}
+	if got := calls[0][len(calls[0])-2:]; !slices.Equal(got, []string{"downscaler/downtime-", "downscaler/grace-period-"}) || strings.Contains(strings.Join(calls[0], " "), "mine") {
+		t.Errorf("%q", calls[0])
+	}
+	if want := "# when nothing needs it any more: kubectl annotate namespace default downscaler/downscale-replicas-\n"; !strings.HasSuffix(stdout, want) {
+		t.Errorf("no %q in\n%s", want, stdout)
+	}
+}
+
+// TestConvertGenerateName: kubectl cannot annotate what gets its name when it is created.
+func TestConvertGenerateName(t *testing.T) {
+	stdout, stderr, exit := runConvert(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"job-","namespace":"shop","annotations":{"downscaler/downtime":"Sat-Sun 00:00-24:00 UTC"}},"spec":{"replicas":2}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"annotations":{"downscaler/downtime":"always"}}}
+{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"off-","annotations":{"downscaler/exclude":"true"}}}`, "-f", "-")
+	want := `# default/off-…: downscaler/exclude
+#   left out: downscaler/exclude "true"
+# shop/job-…: downscaler/downtime "Sat-Sun 00:00-24:00 UTC"
+#   NOT CARRIED OVER: it has no name that kubectl could annotate (generateName); put into its manifest schedule-night.svc/on: "true", schedule-night.svc/expected: "2", schedule-night.svc/window: "Sat-Sun 00:00-24:00", schedule-night.svc/timezone: "UTC", schedule-night.svc/daytime: "wake-only"
+`
+	if stdout != want || exit != 1 || !strings.Contains(stderr, "0 carried over, 0 in part, 1 not, 1 left out as before") || !strings.Contains(stderr, `stdin, document 2: Deployment "default"/"": a lowercase RFC 1123 subdomain`) {
+		t.Errorf("exit %d\n%s%s", exit, stdout, stderr)
+	}
+}
+
+// TestConvertNotes: what looks like an annotation of ours and has no effect is told.
+func TestConvertNotes(t *testing.T) {
+	_, stderr, exit := runConvert(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","annotations":{"schedule-night.svc/timeZone":"UTC","downscaler/downtime":"always"}},"spec":{"replicas":3}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"shop","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db","namespace":"kube-system","annotations":{"schedule-night.svc/on":"true"}}}
+{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system","annotations":{"schedule-night.svc/on":"true"}}}`, "-f", "-")
+	want := `stdin, document 1: shop/web: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant
+stdin, document 2: Namespace shop: schedule-night.svc/on has no effect on a Namespace of v1; only Deployments of apps/v1 are scaled
+stdin, document 3: StatefulSet shop/db: schedule-night.svc/on has no effect on a StatefulSet of apps/v1; only Deployments of apps/v1 are scaled
+Deployments: 1 carried over, 0 in part, 0 not, 0 left out as before, 0 without a schedule
+`
+	if stderr != want || exit != 0 {
+		t.Errorf("exit %d, got\n%s\nwant\n%s", exit, stderr, want)
+	}
+}
+
+// TestConvertOddKinds: what the old tools scale and this does not is named.
+func TestConvertOddKinds(t *testing.T) {
+	object := func(version, kind, annotation string) string {
+		return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"metadata":{"name":"x","namespace":"shop","annotations":{%q:"true"}}}`, version, kind, annotation) + "\n"
+	}
+	stdout, stderr, exit := runConvert(t, object("extensions/v1beta1", "Deployment", "downscaler/downtime")+object("apps/v1", "StatefulSet", "downscaler/downtime")+
+		object("autoscaling/v2", "HorizontalPodAutoscaler", "downscaler/downtime")+object("apps/v1", "DaemonSet", "other/downtime")+object("v1", "Service", "downscaler/exclude")+
+		`{"apiVersion":"v1","kind":"List","items":[`+object("argoproj.io/v1alpha1", "Rollout", "downscaler/downtime")+`]}`+`{"apiVersion":"v1","kind":"Service","metadata":3}`, "-f", "-")
+	want := `# Deployment shop/x of extensions/v1beta1: NOT CARRIED OVER: only Deployments of apps/v1 are scaled here
+# HorizontalPodAutoscaler shop/x: NOT CARRIED OVER: only Deployments are scaled here
+# Rollout shop/x: NOT CARRIED OVER: only Deployments are scaled here
+# StatefulSet shop/x: NOT CARRIED OVER: only Deployments are scaled here
+`
+	if stdout != want || exit != 1 || !strings.HasSuffix(stderr, "Of other kinds, with annotations of the old tools: 4\nerror: not carried over: 4; invalid documents: 0\n") {
+		t.Errorf("exit %d\n%s%s", exit, stdout, stderr)
+	}
+	stdout, _, exit = runConvert(t, object("apps/v1", "StatefulSet", "downscaler/downtime"), "-f", "-", "-n", "other")
+	if stdout != "" || exit != 0 {
+		t.Errorf("another namespace: exit %d\n%s", exit, stdout)
 	}
 }

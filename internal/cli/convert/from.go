@@ -11,19 +11,20 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
 	"schedule-night/internal/night"
 )
 
-// The annotations of kube-downscaler that are read.
+// The annotations of py-kube-downscaler and of GoKubeDownscaler; where only one of them
+// has it, it is named.
 const (
 	downscalerPrefix = "downscaler/"
 
 	downscalerUptime           = downscalerPrefix + "uptime"
 	downscalerDowntime         = downscalerPrefix + "downtime"
-	downscalerDowntimeReplicas = downscalerPrefix + "downtime-replicas"
+	downscalerDowntimeReplicas = downscalerPrefix + "downtime-replicas"  // py
+	downscalerReplicas         = downscalerPrefix + "downscale-replicas" // Go
 	downscalerOriginalReplicas = downscalerPrefix + "original-replicas"
 	downscalerExclude          = downscalerPrefix + "exclude"
 	downscalerExcludeUntil     = downscalerPrefix + "exclude-until"
@@ -31,7 +32,17 @@ const (
 	downscalerForceDowntime    = downscalerPrefix + "force-downtime"
 	downscalerUpscalePeriod    = downscalerPrefix + "upscale-period"
 	downscalerDownscalePeriod  = downscalerPrefix + "downscale-period"
+	downscalerGracePeriod      = downscalerPrefix + "grace-period"     // Go
+	downscalerScaleChildren    = downscalerPrefix + "scale-children"   // Go
+	downscalerUpscaleExcluded  = downscalerPrefix + "upscale-excluded" // Go; so it is here
 )
+
+// downscalerKnown are all of them.
+var downscalerKnown = []string{
+	downscalerUptime, downscalerDowntime, downscalerDowntimeReplicas, downscalerReplicas, downscalerOriginalReplicas,
+	downscalerExclude, downscalerExcludeUntil, downscalerForceUptime, downscalerForceDowntime, downscalerUpscalePeriod,
+	downscalerDownscalePeriod, downscalerGracePeriod, downscalerScaleChildren, downscalerUpscaleExcluded,
+}
 
 // downscalerItself are the Deployments that kube-downscaler leaves alone by default.
 var downscalerItself = []string{"py-kube-downscaler", "kube-downscaler", "downscaler"}
@@ -120,7 +131,11 @@ func (v *conversion) finish(d *appsv1.Deployment, defaults night.Schedule, windo
 	case expected == 0:
 		v.lose("cannot tell the replicas of the day: there are 0 now; run this again while it is awake, or add %s yourself", night.AnnotationExpected)
 	case expected <= nightReplicas:
-		v.notes = append(v.notes, fmt.Sprintf("never scaled down: %d replicas are not above the %d of the night", expected, nightReplicas))
+		note := fmt.Sprintf("never scaled down: %d replicas are not above the %d of the night", expected, nightReplicas)
+		if original == 0 && expected == nightReplicas {
+			note += "; if it sleeps now, run this again while it is awake"
+		}
+		v.notes = append(v.notes, note)
 		return
 	}
 	v.annotations[night.AnnotationOn] = "true"
@@ -162,6 +177,9 @@ func (c *converter) fromDownscaler(d *appsv1.Deployment) conversion {
 	if excluded {
 		return v
 	}
+	if c.namespacesUnknown {
+		v.lose("the Namespace cannot be read, and what it says counts, too")
+	}
 	if values[downscalerUpscalePeriod] != "never" || values[downscalerDownscalePeriod] != "never" {
 		v.lose("upscale-period and downscale-period act within a time and let go after it; there is nothing like it here")
 	}
@@ -174,47 +192,74 @@ func (c *converter) fromDownscaler(d *appsv1.Deployment) conversion {
 			values[name] = "never"
 		}
 	}
-	nightReplicas := v.replicas(downscalerDowntimeReplicas, values[downscalerDowntimeReplicas])
+	nightReplicas := v.nightReplicas(d.Annotations, ns, c.flags[downscalerDowntimeReplicas])
 	original := v.replicas(downscalerOriginalReplicas, cmp.Or(d.Annotations[downscalerOriginalReplicas], "0"))
 	specs, zone := v.timeSpecs(values)
-	if len(v.lost) > 0 {
-		return v
+	if len(v.lost) == 0 {
+		window, end := v.combine(specs, zone, c.now)
+		if end.After(awakeUntil) {
+			awakeUntil = end
+		}
+		if awakeUntil.After(c.now) {
+			v.annotations[night.AnnotationAwakeUntil] = awakeUntil.Format(time.RFC3339)
+		}
+		if window.Len() == 0 {
+			v.notes = append(v.notes, "never asleep; left out")
+		} else {
+			v.finish(d, c.defaults, window, zone.String(), nightReplicas, original)
+		}
 	}
-	window, end := v.combine(specs, zone, c.now)
-	if end.After(awakeUntil) {
-		awakeUntil = end
-	}
-	if window.Len() == 0 {
-		v.notes = append(v.notes, "never asleep; left out")
-		return v
-	}
-	if awakeUntil.After(c.now) {
-		v.annotations[night.AnnotationAwakeUntil] = awakeUntil.Format(time.RFC3339)
-	}
-	v.finish(d, c.defaults, window, zone.String(), nightReplicas, original)
+	v.loseRest(d.Annotations, ns)
 	return v
 }
 
-// downscalerNames are the names of kube-downscaler's annotations among those given.
+// downscalerNames are those with the prefix of kube-downscaler's annotations, sorted.
 func downscalerNames(annotations map[string]string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		if strings.HasPrefix(name, downscalerPrefix) && len(validation.IsQualifiedName(name)) == 0 {
+		if strings.HasPrefix(name, downscalerPrefix) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
+// removable are those that one of the old tools reads: they are of no use without it.
+func removable(annotations map[string]string) []string {
+	return slices.DeleteFunc(downscalerNames(annotations), func(name string) bool { return !slices.Contains(downscalerKnown, name) })
+}
+
+// loseRest names the annotations of a Deployment and of its Namespace that have no rule.
+func (v *conversion) loseRest(deployment, namespace map[string]string) {
+	for i, annotations := range []map[string]string{deployment, namespace} {
+		of := [2]string{"", " of the Namespace"}[i]
+		for _, name := range downscalerNames(annotations) {
+			value := annotations[name]
+			var why string
+			switch {
+			case name == downscalerGracePeriod:
+				why = "a new Deployment is put to sleep at once here"
+			case name == downscalerScaleChildren && !strings.EqualFold(value, "false"):
+				why = "what a workload owns is not scaled with it here"
+			case !slices.Contains(downscalerKnown, name):
+				why = "neither py-kube-downscaler nor GoKubeDownscaler has such an annotation"
+			default:
+				continue
+			}
+			v.lose("%s %s%s: %s", name, night.Quote(value), of, why)
+		}
+	}
+}
+
 // downscalerValues are the values that hold for a Deployment, by annotation. The
 // source that comes with them is empty if there is nothing that could scale it.
 func (c *converter) downscalerValues(deployment, namespace map[string]string) (map[string]string, conversion) {
-	v := conversion{annotations: map[string]string{}, remove: downscalerNames(deployment)}
+	v := conversion{annotations: map[string]string{}, remove: removable(deployment)}
 	values := map[string]string{
 		downscalerForceUptime: "false", downscalerForceDowntime: "false", downscalerUpscalePeriod: "never", downscalerDownscalePeriod: "never",
 	}
 	maps.Copy(values, c.flags)
 	var sources []string
-	for _, name := range []string{downscalerUptime, downscalerDowntime, downscalerDowntimeReplicas, downscalerForceUptime,
+	for _, name := range []string{downscalerUptime, downscalerDowntime, downscalerDowntimeReplicas, downscalerReplicas, downscalerForceUptime,
 		downscalerForceDowntime, downscalerUpscalePeriod, downscalerDownscalePeriod} {
 		value, ok := deployment[name]
 		of := ""
@@ -236,13 +281,14 @@ func (c *converter) downscalerValues(deployment, namespace map[string]string) (m
 	for _, name := range []string{downscalerDowntime, downscalerForceDowntime, downscalerUpscalePeriod, downscalerDownscalePeriod} {
 		sleeps = sleeps || !strings.EqualFold(values[name], "never")
 	}
+	names := downscalerNames(deployment)
 	switch {
-	case len(sources) > 0 && (sleeps || len(v.remove) > 0):
+	case len(sources) > 0 && (sleeps || len(names) > 0):
 		v.source = strings.Join(sources, ", ")
 	case sleeps:
 		v.source = "the defaults of kube-downscaler"
-	case len(v.remove) > 0:
-		v.source = strings.Join(v.remove, ", ")
+	case len(names) > 0:
+		v.source = strings.Join(names, ", ")
 	}
 	return values, v
 }
@@ -252,7 +298,10 @@ func (v *conversion) exclusions(deployment, namespace map[string]string) (until 
 	for i, annotations := range []map[string]string{deployment, namespace} {
 		of := [2]string{"", " of the Namespace"}[i]
 		// Any other value than false excludes.
-		if value, ok := annotations[downscalerExclude]; ok && !strings.EqualFold(value, "false") {
+		value, ok := annotations[downscalerExclude]
+		if spec, err := parseTimeSpec(value); err == nil && spec.sometimes() {
+			v.lose("%s %s%s: py-kube-downscaler leaves it alone for ever, GoKubeDownscaler at these times; write true, or the window that is meant", downscalerExclude, night.Quote(value), of)
+		} else if ok && !strings.EqualFold(value, "false") {
 			v.notes = append(v.notes, fmt.Sprintf("left out: %s %s%s", downscalerExclude, night.Quote(value), of))
 			return until, true
 		}
@@ -266,6 +315,29 @@ func (v *conversion) exclusions(deployment, namespace map[string]string) (until 
 		}
 	}
 	return until, false
+}
+
+// nightReplicas is the count of the night: the Deployment's, else the Namespace's, else
+// the flag's. Its name is another in each of the old tools, which do not know the other's.
+func (v *conversion) nightReplicas(deployment, namespace map[string]string, flag string) int32 {
+	find := func(name string) (value string, ok bool) {
+		if value, ok = deployment[name]; !ok {
+			value, ok = namespace[name]
+		}
+		return value, ok
+	}
+	py, ofPy := find(downscalerDowntimeReplicas)
+	other, ofGo := find(downscalerReplicas)
+	switch {
+	case ofPy && ofGo && py != other:
+		v.lose("%s %s is for py-kube-downscaler and %s %s for GoKubeDownscaler; take one away", downscalerDowntimeReplicas, night.Quote(py), downscalerReplicas, night.Quote(other))
+		return 0
+	case ofGo:
+		return v.replicas(downscalerReplicas, other)
+	case ofPy:
+		return v.replicas(downscalerDowntimeReplicas, py)
+	}
+	return v.replicas(downscalerDowntimeReplicas, flag)
 }
 
 // replicas reads a count.
@@ -368,14 +440,18 @@ func ahead(ranges []instants, now time.Time) []instants {
 	return slices.DeleteFunc(slices.Clone(ranges), func(r instants) bool { return !r.to.After(now) })
 }
 
-// parseExcludeUntil reads a time in one of kube-downscaler's forms; all are UTC.
+// parseExcludeUntil reads a time in one of py-kube-downscaler's forms, all of them UTC, or
+// in GoKubeDownscaler's, which is RFC 3339.
 func parseExcludeUntil(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, errors.New("want such as 2026-12-24 or 2026-12-24T18:00:00Z")
+	if t, err := night.ParseInstant(text); err == nil {
+		return t, nil
+	}
+	return time.Time{}, errors.New("want such as 2026-12-24, 2026-12-24T18:00:00Z or 2026-12-24T18:00:00+01:00")
 }
 
 // selects tells whether kube-green scales the Deployment for the SleepInfo: if it has

@@ -162,6 +162,9 @@ type timeSpec struct {
 	minuteShort bool
 }
 
+// sometimes tells that it is neither always nor never.
+func (s *timeSpec) sometimes() bool { return s.zone != "" || len(s.ranges) > 0 }
+
 var (
 	weeklySpec   = regexp.MustCompile(`^([A-Za-z]{3})-([A-Za-z]{3}) (\d\d):(\d\d)-(\d\d):(\d\d)(?: (\S+))?$`)
 	absoluteSpec = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[-+]\d\d:\d\d|Z))-(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[-+]\d\d:\d\d|Z))$`)
@@ -234,6 +237,9 @@ func (s *timeSpec) addWeekly(match []string) error {
 	switch {
 	case match[3] > "59" || match[5] > "59" || from > night.MinutesPerDay || to > night.MinutesPerDay:
 		return errors.New("want times from 00:00 to 24:00")
+	case from%night.MinutesPerDay == to%night.MinutesPerDay && to-from != night.MinutesPerDay:
+		return fmt.Errorf("it ends when it starts, and neither py-kube-downscaler nor GoKubeDownscaler ever matches that; write never to keep it so, or %s-%s 00:00-24:00 if whole days are meant",
+			match[0], match[1])
 	case to == 0:
 		return errors.New("py-kube-downscaler never matches an end of 00:00; write 24:00")
 	case from >= to:

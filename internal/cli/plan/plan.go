@@ -171,10 +171,27 @@ type found struct {
 // add takes a Deployment in, if it is one that was asked for.
 func (p *planner) add(d *appsv1.Deployment, where string) error {
 	d.Namespace = cmp.Or(d.Namespace, metav1.NamespaceDefault)
-	if p.scope.Has(d) {
-		p.found = append(p.found, found{workload.Self{}.FromDeployment(d), where})
+	d.Name = cli.Name(d)
+	if !p.scope.Has(d) {
+		return nil
+	}
+	p.found = append(p.found, found{workload.Self{}.FromDeployment(d), where})
+	for _, note := range cli.Notes(d) {
+		p.notes = append(p.notes, fmt.Sprintf("%s%s/%s: %s", where, d.Namespace, d.Name, note))
 	}
 	return nil
+}
+
+// addOther tells of annotations of ours on an object of a kind that is not scaled.
+func (p *planner) addOther(object *metav1.PartialObjectMetadata, where string) {
+	scoped := *object
+	scoped.Namespace = cmp.Or(object.Namespace, metav1.NamespaceDefault)
+	if object.APIVersion == "v1" && object.Kind == "Namespace" {
+		scoped.Namespace = object.Name
+	}
+	if note := cli.NoteOnOther(object); note != "" && p.scope.Has(&scoped) {
+		p.notes = append(p.notes, where+cli.Title(object)+": "+note)
+	}
 }
 
 // addAutoscaler takes in what an autoscaler means for the Deployment it targets.
@@ -208,6 +225,7 @@ func (p *planner) reader() *cli.ManifestReader {
 	cli.On(r, "autoscaling/v1 HorizontalPodAutoscaler", p.addAutoscaler) // what is read of it is the same in v1
 	cli.On(r, "autoscaling/v2 HorizontalPodAutoscaler", p.addAutoscaler)
 	cli.On(r, "apps/v1 Deployment", p.add)
+	r.OnOthers(p.addOther)
 	return r
 }
 

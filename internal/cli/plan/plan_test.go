@@ -97,14 +97,21 @@ func TestPlanRows(t *testing.T) {
 			want: "default/a unmanaged 3/0/0"},
 		{name: "no replicas", stdin: strings.ReplaceAll(clitest.Manifest("a"), "replicas: 3", ""),
 			want: "default/a unmanaged 1/0/0"},
+		{name: "named when it is created", stdin: strings.Replace(clitest.Manifest("job-", on, "expected=2"), "  name:", "  generateName:", 1), args: []string{"--for", "1h"},
+			want: "default/job-… awake 3/2/0"},
+		{name: "UTF-16, with a byte order mark", args: []string{"-f", "testdata/reports/utf16bom.yaml", "--for", "1h"},
+			want: "shop/web asleep 3/3/0"},
+		{name: "UTF-16 without", args: []string{"-f", "testdata/reports/utf16le.yaml", "--for", "1h"},
+			want: "shop/web asleep 3/3/0"},
 		{name: "sorted", stdin: clitest.Manifest("b/a") + clitest.Manifest("c") + clitest.Manifest("a/z") + clitest.Manifest("b/A") + clitest.Manifest("a"),
 			want: "a/z unmanaged 3/0/0\nb/A unmanaged 3/0/0\nb/a unmanaged 3/0/0\ndefault/a unmanaged 3/0/0\ndefault/c unmanaged 3/0/0"},
 		{name: "namespace", stdin: clitest.Manifest("a/x") + clitest.Manifest("x") + clitest.Manifest("default/y"), args: []string{"-n", "default"},
 			want: "default/x unmanaged 3/0/0\ndefault/y unmanaged 3/0/0"},
 		{name: "all namespaces", stdin: clitest.Manifest("a/x") + clitest.Manifest("x"), args: []string{"-n", "default", "-A"},
 			want: "a/x unmanaged 3/0/0\ndefault/x unmanaged 3/0/0"},
-		{name: "excluded namespaces", stdin: clitest.Manifest("kube-system/x") + clitest.Manifest("a/x") + clitest.Manifest("b/x"), args: []string{"--exclude-namespaces", "a,b"},
-			want: "kube-system/x unmanaged 3/0/0"},
+		{name: "excluded namespaces", stdin: clitest.Manifest("kube-system/x") + clitest.Manifest("a/x") + clitest.Manifest("b/x"), args: []string{"--exclude-namespaces", "a,b"}}, // which leaves kube-system out all the same
+		{name: "one excluded namespace", stdin: clitest.Manifest("c/x") + clitest.Manifest("a/x"), args: []string{"--exclude-namespaces", "a"},
+			want: "c/x unmanaged 3/0/0"},
 		{name: "excluded by default", stdin: clitest.Manifest("kube-system/x", on)},
 		{name: "selector", stdin: clitest.Manifest("x") + clitest.Manifest("y") + clitest.Manifest("z"), args: []string{"-l", "app in (x, z)"},
 			want: "default/x unmanaged 3/0/0\ndefault/z unmanaged 3/0/0"},
@@ -197,6 +204,8 @@ func TestPlanErrors(t *testing.T) {
 		{name: "JSON", stdin: `{"apiVersion":"v1","kind":"Service"} {"apiVersion":"v1","kind":"Service"} {"apiVersion"}`,
 			args: "-f -", exit: 1, want: []string{"stdin, document 3: invalid character '}' after object key"}},
 		{name: "a template", stdin: "{{ if .Values.on }}\n" + good, args: "-f -", exit: 1, want: []string{"stdin, document 1: json: offset 2: "}},
+		{name: "invalid, and named when it is created", stdin: strings.Replace(clitest.Manifest("job-", "on=x"), "  name:", "  generateName:", 1),
+			args: "-f -", exit: 1, want: []string{`stdin, document 1: default/job-…: schedule-night.svc/on "x": `}},
 		{name: "invalid elsewhere", stdin: good + clitest.Manifest("shop/web", "on=x"), args: "-f - -n default", good: 1},
 		{name: "no such file", args: "-f /nonexistent -f " + dir + "/dir/a.yaml -n other", exit: 1, want: []string{"reading /nonexistent: open /nonexistent: no such file"}},
 		{name: "an empty directory", args: "-f " + empty, exit: 1, want: []string{empty + ": no .yaml, .yml or .json files in this directory"}},
@@ -208,7 +217,7 @@ func TestPlanErrors(t *testing.T) {
 			`--from "tomorrow": want an RFC 3339 time`,
 			`--for "-1h0m0s": want more than 0s and at most 744h (31 days)`,
 			`--selector "a=b=c": `,
-			`--namespace "kube-system": is among --exclude-namespaces`}},
+			`--namespace "kube-system": is never managed`}},
 		{name: "a long plan", args: "-f - --for 745h", exit: 2, want: []string{`--for "745h0m0s": want`}},
 		{name: "a format", args: "-f - --output yaml", exit: 2, want: []string{`--output "yaml": want json, or nothing for a table`}},
 		{name: "no plan", args: "-f - --for 0s", exit: 2, want: []string{`--for "0s": want`}},
@@ -233,6 +242,37 @@ func TestPlanErrors(t *testing.T) {
 			if format != "" && strings.Count(stdout, `"good"`) != tc.good {
 				t.Errorf("%s: want the good one %d times in\n%s", tc.name, tc.good, stdout)
 			}
+		}
+	}
+}
+
+// TestPlanNotes: what looks like an annotation of ours and has no effect is told, and is
+// no error.
+func TestPlanNotes(t *testing.T) {
+	const dir = "testdata/reports/"
+	for _, tc := range []struct {
+		args, stderr string
+		exit         int
+	}{
+		{"-f " + dir + "wrong-place.yaml", dir + `wrong-place.yaml, document 1: shop/in-template: schedule-night.svc/expected and schedule-night.svc/on in the Pod template have no effect; they belong into the Deployment's own metadata.annotations
+` + dir + `wrong-place.yaml, document 2: shop/as-labels: schedule-night.svc/expected and schedule-night.svc/on among the labels have no effect; they belong into metadata.annotations
+` + dir + `wrong-place.yaml, document 3: shop/no-on: schedule-night.svc/expected and schedule-night.svc/window have no effect without schedule-night.svc/on: "true"
+` + dir + `wrong-place.yaml, document 4: Namespace shop: schedule-night.svc/expected and schedule-night.svc/on have no effect on a Namespace of v1; only Deployments of apps/v1 are scaled
+` + dir + `wrong-place.yaml, document 5: StatefulSet shop/db: schedule-night.svc/expected and schedule-night.svc/on have no effect on a StatefulSet of apps/v1; only Deployments of apps/v1 are scaled
+`, 0},
+		{"-n other -f " + dir + "wrong-place.yaml", "", 0},
+		{"-f " + dir + "typo-names.yaml", dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/nightReplicas has no effect; schedule-night.svc/night-replicas may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/windows has no effect; schedule-night.svc/window may be meant
+` + dir + `typo-names.yaml, document 1: shop/web: schedulenight.svc/daytime has no effect; schedule-night.svc/daytime may be meant
+`, 0},
+		{"-f " + dir + "w04.yaml", dir + `w04.yaml, document 1: shop/web: schedule-night.svc/window "Fri 21:00-Mon 07:00": "Mon" is not an end; use HH:MM, 00:00 to 24:00
+error: invalid schedules or documents: 1
+`, 1},
+	} {
+		_, stderr, exit := runPlan(t, "", strings.Fields(tc.args)...)
+		if stderr != tc.stderr || exit != tc.exit {
+			t.Errorf("%s: exit %d, got\n%s\nwant\n%s", tc.args, exit, stderr, tc.stderr)
 		}
 	}
 }

@@ -42,7 +42,12 @@ func NewCommand(decide outlook.Decider) *cobra.Command {
 		Long: `Wakes the Deployments that sleep, and takes the annotation ` + night.AnnotationOn + ` off them.
 
 Run it before uninstalling, or nobody will wake them. It works with your own rights,
-whether a controller runs or not. Deployments that are awake are left as they are.`,
+whether a controller runs or not. Deployments that are awake are left as they are.
+
+Without the right to patch deployments/status, the record of the night stays on what is
+released, and that is said. A controller that runs updates it.
+
+Exit status: 0; 1 if one could not be woken and opted out; 2 for bad usage.`,
 		Args: cli.NoArgs(""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, scope, err := o.selected.Connect(&o.cluster)
@@ -78,6 +83,7 @@ type releaser struct {
 	out      io.Writer
 
 	released, failed int
+	unrecorded       int // of those released
 }
 
 // run goes through what was asked for, page by page, and reports each Deployment that
@@ -102,6 +108,9 @@ func (r *releaser) run(ctx context.Context, scope cli.Scope) error {
 		verb = "would be released"
 	}
 	fmt.Fprintf(r.out, "%d %s, %d failed\n", r.released, verb, r.failed)
+	if r.unrecorded > 0 {
+		fmt.Fprintf(r.out, "%d of them still have a record of the night: a controller that runs updates it, or release, run with the right to patch deployments/status\n", r.unrecorded)
+	}
 	if r.failed > 0 {
 		return errors.New("not all could be released")
 	}
@@ -126,7 +135,8 @@ func (r *releaser) wake(d *appsv1.Deployment) (replicas int32, ok bool) {
 }
 
 // release opts a Deployment out and wakes it in one write, then makes the condition
-// say so, as the controller would.
+// say so, as the controller would. That is no failure where only the condition cannot be
+// written: a role such as edit does not have that right.
 func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 	deployments := r.client.AppsV1().Deployments(d.Namespace)
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -170,5 +180,10 @@ func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	now := r.clock.Now()
 	woken.SetRecord(workload.ReleasedRecord(woken.Replicas), now)
-	return workload.Client{Client: r.client}.WriteRecord(ctx, woken, now)
+	err = workload.Client{Client: r.client}.WriteRecord(ctx, woken, now)
+	if err != nil && !apierrors.IsNotFound(err) {
+		r.unrecorded++
+		fmt.Fprintf(r.out, "deployment %s/%s: it is awake and opted out; only its record could not be updated: %v\n", d.Namespace, d.Name, err)
+	}
+	return nil
 }

@@ -92,3 +92,37 @@ func TestRelease(t *testing.T) {
 		t.Errorf("an excluded namespace: %+v, error %v", d, err)
 	}
 }
+
+// TestReleaseWithoutStatus: who may not write deployments/status wakes and opts out all the
+// same, and is told what could not be done.
+func TestReleaseWithoutStatus(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{apierrors.NewForbidden(appsv1.Resource("deployments/status"), "web", errors.New("no")), `deployment default/web: 0 -> 3
+deployment default/web: it is awake and opted out; only its record could not be updated: writing the condition: deployments/status.apps "web" is forbidden: no
+1 released, 0 failed
+1 of them still have a record of the night: a controller that runs updates it, or release, run with the right to patch deployments/status
+`},
+		{apierrors.NewNotFound(appsv1.Resource("deployments"), "web"), "deployment default/web: 0 -> 3\n1 released, 0 failed\n"}, // deleted since
+	} {
+		client := fake.NewClientset(workloadtest.AsleepSince(workloadtest.Deployment(0)))
+		client.PrependReactor("patch", "deployments", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			return action.GetSubresource() == "status", nil, tc.err
+		})
+		var out bytes.Buffer
+		r := &releaser{client: client, clock: clocktesting.NewFakePassiveClock(nighttest.Time(t, "2026-11-28T23:00:00Z")), decide: outlooktest.Decide, defaults: nighttest.Defaults(t), out: &out}
+		err := r.run(t.Context(), cli.Scope{Selector: labels.Everything()})
+		if err != nil || out.String() != tc.want {
+			t.Errorf("error %v, got\n%s\nwant\n%s", err, &out, tc.want)
+		}
+		d, err := client.AppsV1().Deployments("default").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, on := d.Annotations[night.AnnotationOn]; on || *d.Spec.Replicas != 3 {
+			t.Errorf("opted in: %v, at %d", on, *d.Spec.Replicas)
+		}
+	}
+}

@@ -5,12 +5,13 @@ package nighttest
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/bits"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -55,15 +56,12 @@ type Place struct {
 }
 
 var loadZones = sync.OnceValues(func() (*Zones, error) {
-	root := os.Getenv("GOROOT")
-	if root == "" {
-		out, err := exec.Command("go", "env", "GOROOT").Output()
-		if err != nil {
-			return nil, fmt.Errorf("asking for GOROOT: %w", err)
-		}
-		root = strings.TrimSpace(string(out))
+	// The program's own: the toolchain that runs the test may have another release of it.
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return nil, errors.New("the folder of this file is not known")
 	}
-	archive, err := zip.OpenReader(filepath.Join(root, "lib", "time", "zoneinfo.zip"))
+	archive, err := zip.OpenReader(filepath.Join(filepath.Dir(file), "..", "zoneinfo.zip"))
 	if err != nil {
 		return nil, err
 	}
