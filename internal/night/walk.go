@@ -121,7 +121,7 @@ func (w *walk) state(t, limit time.Time) State {
 		}
 		for i := w.next; i < len(w.items); i++ {
 			it := &w.items[i]
-			if it.weekdays&w.weekday == 0 && !(it.dated && w.s.Window.Item(int(it.index)).Days.name(w.date)) {
+			if it.weekdays&w.weekday == 0 && (!it.dated || !w.s.Window.Item(int(it.index)).Days.name(w.date)) {
 				continue
 			}
 			start, end := w.midnight+it.start, w.midnight+it.end
