@@ -614,9 +614,12 @@ func (f *fire) right(s *subject, d *appsv1.Deployment, now time.Time) error {
 	if mode == "scheduled" && s.schedule.AwakeUntil.After(now) && s.schedule.AsleepUntil.After(now) {
 		mode = "invalid"
 	}
-	// By our hand, and nobody has ever wanted that in the day.
+	// By our hand, and less than anybody has ever wanted in the day.
 	last, ok := f.audit.last[s.uid]
-	orphaned := ok && last == replicas && f.audit.nights[s.uid][last] && !s.chosen[last]
+	orphaned := ok && last == replicas && f.audit.nights[s.uid][last]
+	for wanted := range s.chosen {
+		orphaned = orphaned && last < wanted
+	}
 	switch mode {
 	case "out":
 		switch {
