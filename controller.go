@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -72,6 +73,9 @@ type Controller struct {
 	contests  *queue.Contests
 	conflicts sync.Map // key → text of the last event AutoscalerConflict
 	woken     sync.Map // key → UID of what was woken, until that is recorded
+	// superseded are, by key, the resourceVersions that our last writes have replaced, until
+	// the cache has another: what it shows of them is known to be out of date.
+	superseded sync.Map
 
 	started  time.Time    // of the workers
 	busy     atomic.Int64 // workers in a pass
@@ -240,6 +244,9 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		c.forget(key)
 		return 0, nil
 	}
+	if c.isSuperseded(key, w) {
+		return 0, nil // the event of our own write brings the key back
+	}
 	requeueAfter, err := c.apply(ctx, key, w)
 	if !apierrors.IsConflict(err) {
 		return requeueAfter, err
@@ -263,12 +270,26 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return requeueAfter, nil
 }
 
+// isSuperseded tells whether we have written to the workload since the cache saw it.
+func (c *Controller) isSuperseded(key string, w *workload.Workload) bool {
+	versions, ok := c.superseded.Load(key)
+	if !ok {
+		return false
+	}
+	if slices.Contains(versions.([]string), w.ResourceVersion) {
+		return true
+	}
+	c.superseded.Delete(key)
+	return false
+}
+
 // forget drops what is remembered of a workload that is gone.
 func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
 	c.conflicts.Delete(key)
 	c.woken.Delete(key)
+	c.superseded.Delete(key)
 }
 
 // apply decides about a workload and does what is due first. Waking is done before it is
@@ -305,6 +326,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		if err := c.scale(ctx, key, w, w.Record, &due); err != nil {
 			return 0, err
 		}
+		c.superseded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Defer(key) // people wait for Pods, not for records
 	case due.WritesRecord(w) && !c.Queue.Deferred(key):
 		c.Queue.AddDeferred(key)
@@ -351,7 +373,11 @@ func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Wor
 	if !again.Scale || again.WritesRecord(written) {
 		return nil // its event brings the key back
 	}
-	return c.scale(ctx, key, written, w.Record, &again)
+	if err := c.scale(ctx, key, written, w.Record, &again); err != nil {
+		return err
+	}
+	c.superseded.Store(key, []string{w.ResourceVersion, written.ResourceVersion})
+	return nil
 }
 
 // isWoken tells whether the workload was woken before, which is not recorded yet: what it

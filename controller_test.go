@@ -905,3 +905,37 @@ func TestWokenOnce(t *testing.T) {
 		w.expect("status web=False/DayWindow")
 	})
 }
+
+// TestOwnWritesAreNotUndone: a pass that comes before the cache has seen our own write does
+// not repeat it. The API server would refuse it, at the cost of three requests.
+func TestOwnWritesAreNotUndone(t *testing.T) {
+	for _, tc := range []struct {
+		d    *appsv1.Deployment
+		want []string
+	}{
+		{workloadtest.Deployment(3), []string{"status web=True/NightWindow", "scale web=0"}},
+		{workloadtest.Deployment(0, "window=12:00-13:00"), []string{"scale web=3"}},
+	} {
+		w := newWorld(t, clocktesting.NewFakeClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), tc.d)
+		w.cache(tc.d) // which sees nothing more
+		for range 3 {
+			if after, err := w.reconcile(t.Context(), "default/web"); err != nil {
+				t.Error(after, err)
+			}
+		}
+		w.expect(tc.want...)
+		if n := len(w.client.Actions()); n != len(tc.want) {
+			t.Errorf("%d requests: %v", n, w.client.Actions())
+		}
+		w.cache(w.live("default", "web"))
+		if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
+			t.Error(err)
+		}
+		left := 0
+		w.superseded.Range(func(any, any) bool { left++; return true })
+		if left != 0 {
+			t.Error("what the cache has seen is remembered")
+		}
+		w.Queue.ShutDown()
+	}
+}

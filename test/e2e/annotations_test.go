@@ -16,7 +16,7 @@ const soon = 3 * time.Second
 
 // TestAnnotations sets and edits each annotation with kubectl, and sees the effect.
 func TestAnnotations(t *testing.T) {
-	start(t).waitLeading()
+	start(t, "--resync=1s").waitLeading() // so long after a start, no count is lowered in the day
 	ns := makeNamespace(t)
 
 	// The hour around now, and one that is not.
@@ -105,7 +105,7 @@ func TestAnnotations(t *testing.T) {
 // TestDaytime: enforce puts a manual change back, wake-only leaves it; at night both
 // hold the night count.
 func TestDaytime(t *testing.T) {
-	start(t).waitLeading()
+	start(t, "--resync=1s").waitLeading()
 	ns := makeNamespace(t)
 	hour := time.Now().UTC().Add(time.Hour).Format(time.RFC3339)
 	for _, daytime := range []string{"enforce", "wake-only"} {

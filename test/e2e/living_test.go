@@ -239,7 +239,7 @@ func testAutoscalerMinimum(t *testing.T, ns string) {
 
 // testGitOps: somebody applies replicas every two seconds for minutes.
 func testGitOps(t *testing.T, tenant *tenant) {
-	tenant.start(t).waitLeading()
+	tenant.start(t, "--resync=1s").waitLeading()
 	ns := tenant.ns
 	makeDeployment(t, ns, "web", 3, "on=true", "expected=3", "window=00:00-24:00")
 	waitReplicas(t, ns, "web", 0)
