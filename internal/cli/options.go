@@ -26,6 +26,9 @@ type UsageError struct{ error }
 // Unwrap is the mistake.
 func (e UsageError) Unwrap() error { return e.error }
 
+// UsageErrorf makes a UsageError.
+func UsageErrorf(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
 // FlagError is what is wrong with a flag's value.
 func FlagError(name string, value any, format string, args ...any) error {
 	return fmt.Errorf("--%s %q: %w", name, fmt.Sprint(value), fmt.Errorf(format, args...))

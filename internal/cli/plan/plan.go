@@ -44,6 +44,7 @@ type Options struct {
 	For      time.Duration
 	HPAAware bool
 	Output   string
+	names    []string // of the arguments
 
 	start time.Time // of the plan, by Validate; zero: now
 }
@@ -52,7 +53,7 @@ type Options struct {
 func NewCommand(decide outlook.Decider) *cobra.Command {
 	o := &Options{cluster: cli.ClusterOptions{Unset: "the kubeconfig context's; with -f: all"}}
 	cmd := &cobra.Command{
-		Use:   "plan [-f FILE] [-n NAMESPACE | -A] [-l LABELS] [--from TIME] [--for 24h] [-o json] [flags]",
+		Use:   "plan [NAME...] [-f FILE] [-n NAMESPACE | -A] [-l LABELS] [--from TIME] [--for 24h] [-o json] [flags]",
 		Short: "Shows when Deployments will sleep and wake, without doing it",
 		Long: `Shows when Deployments will sleep and wake, without doing it.
 
@@ -66,12 +67,22 @@ not are counted below it, and -o json lists them too, as unmanaged. A name that 
 too long for the terminal is cut; -o json has it in full. What is saved is what
 the containers would request if the expected replicas ran all the time.
 
-Exit status: 0; 1 if a schedule or a document is invalid; 2 for bad usage.
+With names, as web or deployment/web, it shows these alone and explains each: which
+rule decides, where each value comes from, what the record and an autoscaler say,
+and what will happen next.
+
+Exit status: 0; 1 if a schedule or a document is invalid, or there is no Deployment of
+a name; 2 for bad usage.
 
   schedule-night plan -n shop
+  schedule-night plan -n shop web
   schedule-night plan -A -l team=web --from 2026-12-24T12:00:00+01:00 --for 168h
   helm template shop | schedule-night plan -f -`,
-		Args: cli.NoArgs("name files with -f"),
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			o.names, err = parseNames(cmd, args)
+			return err
+		},
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// There is nothing to finish: a signal may end a read from the terminal at once.
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
@@ -123,6 +134,7 @@ func (o *Options) planner(decide outlook.Decider, now time.Time) *planner {
 		decide:   decide,
 		defaults: o.schedule.Defaults,
 		scope:    o.selected.Scope(&o.cluster),
+		names:    o.names,
 		from:     from,
 		to:       from.Add(o.For),
 		rows:     []outlook.Row{},
@@ -152,30 +164,44 @@ type planner struct {
 	decide   outlook.Decider
 	defaults night.Schedule
 	scope    cli.Scope
+	names    []string // none: all
 	from, to time.Time
 
 	found       []found
 	autoscalers map[string]*workload.Autoscaler // by the key of the Deployment that they target; nil: not looked at
+	// autoscalersUnread tells that they may not be read.
+	autoscalersUnread bool
 
-	rows  []outlook.Row
-	errs  []error  // schedules and documents that are invalid, with where they are
-	notes []string // for stderr, too, but nothing wrong
+	rows      []outlook.Row
+	explained []*explained // of the names
+	missing   []error      // of the names
+	errs      []error      // schedules and documents that are invalid, with where they are
+	notes     []string     // for stderr, too, but nothing wrong
 }
 
 // found waits for all autoscalers to be known. Where says what its error is to start with.
 type found struct {
 	*workload.Workload
-	where string
+	where    string
+	excluded bool // its namespace is, and it was asked for by name
 }
 
 // add takes a Deployment in, if it is one that was asked for.
 func (p *planner) add(d *appsv1.Deployment, where string) error {
 	d.Namespace = cmp.Or(d.Namespace, metav1.NamespaceDefault)
 	d.Name = cli.Name(d)
-	if !p.scope.Has(d) {
+	scope, excluded := p.scope, false
+	if len(p.names) > 0 {
+		if !slices.Contains(p.names, d.Name) {
+			return nil
+		}
+		excluded = slices.Contains(scope.Excluded, d.Namespace)
+		scope.Excluded = nil
+	}
+	if !scope.Has(d) {
 		return nil
 	}
-	p.found = append(p.found, found{workload.Self{}.FromDeployment(d), where})
+	p.found = append(p.found, found{workload.Self{}.FromDeployment(d), where, excluded})
 	for _, note := range cli.Notes(d) {
 		p.notes = append(p.notes, fmt.Sprintf("%s%s/%s: %s", where, d.Namespace, d.Name, note))
 	}
@@ -184,6 +210,9 @@ func (p *planner) add(d *appsv1.Deployment, where string) error {
 
 // addOther tells of annotations of ours on an object of a kind that is not scaled.
 func (p *planner) addOther(object *metav1.PartialObjectMetadata, where string) {
+	if len(p.names) > 0 {
+		return
+	}
 	scoped := *object
 	scoped.Namespace = cmp.Or(object.Namespace, metav1.NamespaceDefault)
 	if object.APIVersion == "v1" && object.Kind == "Namespace" {
@@ -209,7 +238,14 @@ func (p *planner) addAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler, _ st
 // plan works out what will happen to all that was found.
 func (p *planner) plan() {
 	for _, w := range p.found {
-		due := p.decide(w.Workload, p.defaults, p.autoscalers[w.Key()], p.from)
+		hpa := p.autoscalers[w.Key()]
+		due := p.decide(w.Workload, p.defaults, hpa, p.from)
+		if w.excluded {
+			due = outlook.Decision{State: outlook.Unmanaged, Replicas: w.Replicas}
+		}
+		if len(p.names) > 0 {
+			p.explained = append(p.explained, &explained{w.Workload, due, hpa, w.excluded})
+		}
 		row := outlook.NewRow(w.Workload, &due, p.from, p.to)
 		p.rows = append(p.rows, row)
 		if row.Error != "" {
@@ -217,6 +253,15 @@ func (p *planner) plan() {
 		}
 	}
 	p.found = nil
+	for _, name := range p.names {
+		if !slices.ContainsFunc(p.explained, func(e *explained) bool { return e.Name == name }) {
+			err := fmt.Errorf("there is no Deployment %s", name)
+			if p.scope.Namespace != "" {
+				err = fmt.Errorf("%w in namespace %s", err, p.scope.Namespace)
+			}
+			p.missing = append(p.missing, err)
+		}
+	}
 }
 
 // reader adds the Deployments and autoscalers that it reads.
@@ -235,14 +280,28 @@ func (p *planner) addCluster(ctx context.Context, client kubernetes.Interface) e
 		err := cli.EachListed(ctx, "HorizontalPodAutoscalers", client.AutoscalingV2().HorizontalPodAutoscalers(p.scope.Namespace).List, metav1.ListOptions{},
 			func(hpa *autoscalingv2.HorizontalPodAutoscaler) error { return p.addAutoscaler(hpa, "") })
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+			p.autoscalersUnread = true
 			p.notes = append(p.notes, fmt.Sprintf("without HorizontalPodAutoscalers, which may raise a count: %v", err))
 		} else if err != nil {
 			return err
 		}
 	}
-	options := metav1.ListOptions{LabelSelector: p.scope.Selector.String()}
-	return cli.EachListed(ctx, "Deployments", client.AppsV1().Deployments(p.scope.Namespace).List, options,
-		func(d *appsv1.Deployment) error { return p.add(d, "") })
+	selectors := []string{""}
+	if len(p.names) > 0 {
+		selectors = nil
+		for _, name := range p.names {
+			selectors = append(selectors, "metadata.name="+name)
+		}
+	}
+	for _, selector := range selectors {
+		options := metav1.ListOptions{LabelSelector: p.scope.Selector.String(), FieldSelector: selector}
+		err := cli.EachListed(ctx, "Deployments", client.AppsV1().Deployments(p.scope.Namespace).List, options,
+			func(d *appsv1.Deployment) error { return p.add(d, "") })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // print writes the plan, and what is invalid in it.
@@ -251,14 +310,20 @@ func (p *planner) print(format string, out, errOut io.Writer) error {
 	slices.SortStableFunc(p.rows, func(a, b outlook.Row) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
+	slices.SortStableFunc(p.explained, func(a, b *explained) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	var text string
-	if format == "json" {
+	switch screen := screenOf(out, os.Getenv); {
+	case format == "json":
 		var err error
 		if text, err = p.json(); err != nil {
 			return err
 		}
-	} else {
-		text = p.table(screenOf(out, os.Getenv))
+	case len(p.names) > 0:
+		text = p.explanations(screen)
+	default:
+		text = p.table(screen)
 	}
 	if _, err := io.WriteString(out, text); err != nil {
 		return fmt.Errorf("printing the plan: %w", err)
@@ -269,10 +334,23 @@ func (p *planner) print(format string, out, errOut io.Writer) error {
 	for _, err := range p.errs {
 		fmt.Fprintln(errOut, night.Printable(err.Error()))
 	}
+	errs := p.missing
 	if len(p.errs) > 0 {
-		return fmt.Errorf("invalid schedules or documents: %d", len(p.errs))
+		errs = append(errs, fmt.Errorf("invalid schedules or documents: %d", len(p.errs)))
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+// explanations is the table of what is managed, and why each is as it is.
+func (p *planner) explanations(s screen) string {
+	var parts []string
+	if slices.ContainsFunc(p.rows, func(row outlook.Row) bool { return row.State != outlook.Unmanaged }) {
+		parts = append(parts, p.table(s))
+	}
+	for _, e := range p.explained {
+		parts = append(parts, p.explain(e, s))
+	}
+	return strings.Join(parts, "\n")
 }
 
 func (p *planner) json() (string, error) {

@@ -211,7 +211,7 @@ func TestPlanErrors(t *testing.T) {
 		{name: "an empty directory", args: "-f " + empty, exit: 1, want: []string{empty + ": no .yaml, .yml or .json files in this directory"}},
 
 		{name: "no cluster", args: "--kubeconfig /nonexistent", exit: 1, want: []string{"reading the kubeconfig: "}},
-		{name: "an argument", args: "web.yaml", exit: 2, want: []string{`plan takes no arguments, got ["web.yaml"]; name files with -f`}},
+		{name: "an argument", args: "web.yaml", exit: 2, want: []string{`plan takes names of Deployments, got "web.yaml"; name files with -f`}},
 		{name: "an unknown flag", args: "--frum x", exit: 2, want: []string{"unknown flag: --frum"}},
 		{name: "usage", args: "-f - --from tomorrow --for -1h -l a=b=c -n kube-system", exit: 2, want: []string{
 			`--from "tomorrow": want an RFC 3339 time`,
@@ -261,6 +261,8 @@ func TestPlanNotes(t *testing.T) {
 ` + dir + `wrong-place.yaml, document 5: StatefulSet shop/db: schedule-night.svc/expected and schedule-night.svc/on have no effect on a StatefulSet of apps/v1; only Deployments of apps/v1 are scaled
 `, 0},
 		{"-n other -f " + dir + "wrong-place.yaml", "", 0},
+		{"as-labels -f " + dir + "wrong-place.yaml", dir + `wrong-place.yaml, document 2: shop/as-labels: schedule-night.svc/expected and schedule-night.svc/on among the labels have no effect; they belong into metadata.annotations
+`, 0},
 		{"-f " + dir + "typo-names.yaml", dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/nightReplicas has no effect; schedule-night.svc/night-replicas may be meant
 ` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant
 ` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/windows has no effect; schedule-night.svc/window may be meant

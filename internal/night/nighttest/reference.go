@@ -250,7 +250,10 @@ func (r *Schedule) union(c *Clock) []Span {
 			}
 			night := Span{c.instant(date*MinutesPerDay + item.Start), c.instant(endDate*MinutesPerDay + item.End)}
 			if night.start.Before(night.end) {
-				night.end = night.end.Add(r.wakeDelay)
+				// A delay prolongs a night that was slept, to its end at least.
+				if night.end.After(r.AwakeUntil) {
+					night.end = night.end.Add(r.wakeDelay)
+				}
 				all = append(all, night)
 			}
 		}
@@ -416,6 +419,7 @@ type drawer struct {
 	Date, Spread int   // dates lie this far from date
 	minutes      []int // of the day, that are of interest
 	Sparse       bool  // few boundaries: a night or two in all, or a day or two
+	Crowded      bool  // more items than anybody writes by hand
 }
 
 // NewDrawer draws dates near an instant, at most spread days away.
@@ -549,9 +553,15 @@ func (d *drawer) Text(tokens []string) string {
 // changes anyway.
 func (d *drawer) override(c *Case) (time.Time, string) {
 	at := UniformTime(d.T, c.Clock.From, c.Clock.Until)
+	delay := c.wakeDelay
+	if Among(d.T, true, false) { // where something changes, or would without a delay
+		c.wakeDelay = 0
+	}
+	c.nights = c.union(c.Clock)
 	if list := c.Boundaries(); len(list) > 0 && Among(d.T, true, false) {
 		at = list[Uniform(d.T, len(list))].Add(Among(d.T, 0, 1, -1, time.Minute))
 	}
+	c.wakeDelay = delay
 	zone := time.FixedZone("", (Uniform(d.T, 28*60)-14*60)*60)
 	return at, at.In(zone).Format(time.RFC3339Nano)
 }
@@ -570,6 +580,10 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 	}
 	c.Clock = clock(loc)
 	items, tokens := d.Window()
+	for d.Crowded && len(items) < 10 {
+		more, moreTokens := d.Window()
+		items, tokens = append(items, more...), append(append(tokens, ","), moreTokens...)
+	}
 	c.items, c.Annotations[night.AnnotationWindow] = items, d.Text(tokens)
 	if Among(d.T, false, d.Sparse, true) {
 		c.except, tokens = d.Days()
@@ -582,7 +596,6 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 			LongestDelay-time.Minute, LongestDelay-1, LongestDelay)
 		c.Annotations[night.AnnotationWakeDelay] = c.wakeDelay.String()
 	}
-	c.nights = c.union(c.Clock)
 	overrides := Among(d.T, "", "", "", "awake", "asleep", "both")
 	if overrides == "awake" || overrides == "both" {
 		c.AwakeUntil, c.Annotations[night.AnnotationAwakeUntil] = d.override(c)
@@ -590,6 +603,7 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 	if overrides == "asleep" || overrides == "both" {
 		c.AsleepUntil, c.Annotations[night.AnnotationAsleepUntil] = d.override(c)
 	}
+	c.nights = c.union(c.Clock)
 	c.Parsed = Parse(d.T, c.Annotations, z.ByName[zone])
 	return c
 }
@@ -608,7 +622,9 @@ func Parse(t rapid.TB, annotations map[string]string, loc *time.Location) night.
 func DrawCase(z *Zones) *rapid.Generator[*Case] {
 	return rapid.Custom(func(t *rapid.T) *Case {
 		p := DrawPlace(t, z)
-		return NewDrawer(t, p.At, 3).Schedule(z, p.Zone, func(loc *time.Location) *Clock {
+		d := NewDrawer(t, p.At, 3)
+		d.Crowded = Among(t, false, false, false, false, true)
+		return d.Schedule(z, p.Zone, func(loc *time.Location) *Clock {
 			return WalkClock(loc, p.At.AddDate(0, 0, -8), p.At.AddDate(0, 0, 10))
 		})
 	})
