@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,9 +176,21 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	if err != nil {
 		return fmt.Errorf("making the client: %w", err)
 	}
-	user, err := cli.Identity(stop, reader)
-	if err != nil {
+	// The HTTP server is there first, to tell that we wait for the API server.
+	contact := &cli.Contact{}
+	handler := web.NewSwitch(o.early(contact))
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer cancel()
+	if err := o.serve(ctx, cancel, &background, handler); err != nil {
 		return err
+	}
+	starting, stopStarting := context.WithCancel(ctx)
+	defer context.AfterFunc(stop, stopStarting)()
+	var user string
+	err = contact.Await(starting, func(ctx context.Context) (err error) { user, err = cli.Identity(ctx, reader); return err })
+	if err != nil {
+		return unlessStopped(stop, err)
 	}
 	defaults := o.schedule.Defaults
 	logger.Info("Starting schedule-night", "version", cli.ModuleVersion(), "server", config.Host, "user", user,
@@ -214,9 +227,9 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	if err != nil {
 		return err
 	}
-	autoscalers, err := o.autoscalers(ctx, stop, reader, factory, clk)
+	autoscalers, err := o.autoscalers(ctx, starting, contact, reader, factory, clk)
 	if err != nil {
-		return err
+		return unlessStopped(stop, err)
 	}
 	keys := queue.New(clk)
 	recorder := events.New(writer.CoreV1(), workload.FieldManager, clk, func() bool { return keys.Urgent() > 0 })
@@ -237,34 +250,13 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 	})
 	counters.Register(controller.Totals, recorder.Lost)
 
-	var background sync.WaitGroup
-	defer background.Wait()
-	defer cancel()
-	if o.controller.ListenAddress != "" {
-		listener, err := net.Listen("tcp", o.controller.ListenAddress)
-		if err != nil {
-			return fmt.Errorf("--listen-address: %w", err)
-		}
-		logger.Info("Serving HTTP", "address", listener.Addr().String())
-		handler := o.handler(controller, leadership)
-		background.Go(func() {
-			if err := web.Serve(ctx, listener, handler); err != nil {
-				logger.Error(err, "The HTTP server failed")
-				cancel()
-			}
-		})
-	}
+	handler.To(o.handler(controller, leadership))
 
 	factory.StartWithContext(ctx)
 	defer factory.Shutdown()
 	defer cancel()
-	syncCtx, stopSync := context.WithCancel(ctx)
-	defer context.AfterFunc(stop, stopSync)()
-	if err := factory.WaitForCacheSyncWithContext(syncCtx).AsError(); err != nil {
-		if stop.Err() != nil {
-			return nil
-		}
-		return fmt.Errorf("syncing the caches: %w", err)
+	if err := factory.WaitForCacheSyncWithContext(starting).AsError(); err != nil {
+		return unlessStopped(stop, fmt.Errorf("syncing the caches: %w", err))
 	}
 	logger.Info("Caches synced")
 
@@ -273,6 +265,36 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		logger.Info("Stopped")
 	}
 	return err
+}
+
+// unlessStopped is the error, nil if it comes of the signal to stop.
+func unlessStopped(stop context.Context, err error) error {
+	if stop.Err() != nil {
+		klog.FromContext(stop).Info("Stopped before all was there")
+		return nil
+	}
+	return err
+}
+
+// serve serves the handler in the background, if it is to be, and cancels all when that
+// fails.
+func (o *options) serve(ctx context.Context, cancel context.CancelFunc, background *sync.WaitGroup, handler http.Handler) error {
+	if o.controller.ListenAddress == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", o.controller.ListenAddress)
+	if err != nil {
+		return fmt.Errorf("--listen-address: %w", err)
+	}
+	logger := klog.FromContext(ctx)
+	logger.Info("Serving HTTP", "address", listener.Addr().String())
+	background.Go(func() {
+		if err := web.Serve(ctx, listener, handler); err != nil {
+			logger.Error(err, "The HTTP server failed")
+			cancel()
+		}
+	})
+	return nil
 }
 
 // leading is what a leader does: the controller's passes, then the delivery of the events
@@ -293,23 +315,24 @@ func (l leading) Run(ctx context.Context) error {
 
 // autoscalers finds out whether the cluster's may be read. As long as not, each workload may
 // have one; that is asked again until ctx is done. Nil if they are not to be looked at.
-func (o *options) autoscalers(ctx, stop context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, clk clock.WithTicker) (*workload.Autoscalers, error) {
+func (o *options) autoscalers(ctx, starting context.Context, contact *cli.Contact, client kubernetes.Interface, factory informers.SharedInformerFactory, clk clock.WithTicker) (*workload.Autoscalers, error) {
 	if !o.controller.HPAAware {
 		return nil, nil
 	}
 	found := workload.NewAutoscalers(clk, o.controller.Resync)
-	attach := func(ctx context.Context) (allowed bool, err error) {
+	var allowed bool
+	ask := func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
 		defer cancel()
 		allowed, err = workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
-		if err != nil || !allowed {
-			return false, err
-		}
-		return true, found.Attach(factory.Autoscaling().V2().HorizontalPodAutoscalers())
+		return err //nolint:wrapcheck // it says what was asked
 	}
-	allowed, err := attach(stop)
-	if err != nil || allowed {
-		return found, err
+	attach := func() error { return found.Attach(factory.Autoscaling().V2().HorizontalPodAutoscalers()) }
+	if err := contact.Await(starting, ask); err != nil {
+		return nil, err
+	}
+	if allowed {
+		return found, attach()
 	}
 	logger := klog.FromContext(ctx)
 	logger.Info("Not allowed to read HorizontalPodAutoscalers: the day's counts are left alone, only raised on waking; --hpa-aware=false says that there are none", "askAgain", askAgain)
@@ -322,7 +345,11 @@ func (o *options) autoscalers(ctx, stop context.Context, client kubernetes.Inter
 				return
 			case <-ticker.C():
 			}
-			switch allowed, err := attach(ctx); {
+			err := ask(ctx)
+			if err == nil && allowed {
+				err = attach()
+			}
+			switch {
 			case err != nil:
 				logger.V(2).Info("Asking for HorizontalPodAutoscalers failed", "err", err)
 			case allowed:
@@ -333,6 +360,17 @@ func (o *options) autoscalers(ctx, stop context.Context, client kubernetes.Inter
 		}
 	}()
 	return found, nil
+}
+
+// early answers what is asked over HTTP before there is an API server.
+func (o *options) early(contact *cli.Contact) http.Handler {
+	var page *web.Page
+	if o.controller.StatusPage {
+		page = web.NewPage(nil, nil, nil, func() bool { return false })
+	}
+	return web.NewHandler(nil, []web.Check{{Name: "api-server", Fail: func() error {
+		return cmp.Or(contact.Waiting(), errors.New("starting"))
+	}}}, page)
 }
 
 // handler answers what is asked over HTTP.

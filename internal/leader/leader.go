@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -69,6 +71,19 @@ func (o *Options) Validate() error {
 // then stopped before its Lease can pass to another.
 func (o *Options) RequestTimeout() time.Duration {
 	return o.LeaseDuration - o.RenewDeadline - o.RetryPeriod
+}
+
+// absence is how long a Lease must have been missing before a candidate makes one: somebody
+// may have deleted it while its holder writes. The holder makes it anew at its next try.
+// One that has found it gone and cannot, or is not answered, stops within RenewDeadline of
+// its last renewal, which a candidate that has seen the Lease waits out with the same
+// margin as ever. One that has not seen any, as on the day of the installation, waits for
+// the holder's next try and the answer to it.
+func (o *Options) absence(seen bool) time.Duration {
+	if seen {
+		return o.LeaseDuration
+	}
+	return o.RetryPeriod + o.RequestTimeout()
 }
 
 // tryPeriod is what client-go is given as its retry period. It waits up to
@@ -223,6 +238,9 @@ func (l *Leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 			OnStartedLeading: func(ctx context.Context) { elected <- ctx },
 			OnStoppedLeading: func() {},
 			OnNewLeader: func(leader string) {
+				if leader == nobody {
+					return
+				}
 				klog.Background().Info("Leader elected", "leader", leader, "self", leader == identity)
 			},
 		},
@@ -235,24 +253,49 @@ func (l *Leadership) newElector(leases coordinationv1client.LeasesGetter) (*lead
 	return elector, elected, nil
 }
 
+// nobody is the holder that the elector is told of while there is no Lease, and no time yet
+// to make one.
+const nobody = "nobody: there is no Lease"
+
 // lock is the Lease as the elector reads and writes it. It notes when a renewal was
 // sent, and lets only the holder release: client-go's elector releases because of what
 // it has last observed, whatever it has just read, so that a leader that was cut off
-// would take the Lease from its successor.
+// would take the Lease from its successor. And it does not make a Lease at once where
+// there is none, as that elector would: see absence.
 type lock struct {
 	resourcelock.Interface
 	leadership *Leadership
-	holder     string // by the last read
+	holder     string    // by the last read or write
+	renewed    time.Time // when the last write of ours that succeeded was sent
+	seen       bool      // that there was a Lease
+	missing    time.Time // since when it is known that there is none
 }
 
-// Get reads the Lease, and remembers who holds it.
+// Get reads the Lease, and remembers who holds it. One that is missing is held by nobody
+// until it may be made.
 func (l *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	if err != nil {
+	options := &l.leadership.options
+	switch {
+	case err == nil:
+		l.holder, l.seen, l.missing = record.HolderIdentity, true, time.Time{}
+		return record, raw, nil
+	case !apierrors.IsNotFound(err):
+		l.missing = time.Time{} // for all that is known there is one again
 		return nil, nil, fmt.Errorf("reading the Lease: %w", err)
+	case l.holder == l.Identity() && time.Since(l.renewed) <= options.RenewDeadline:
+		return nil, nil, fmt.Errorf("reading our Lease: %w", err) // nobody can have followed us
 	}
-	l.holder = record.HolderIdentity
-	return record, raw, nil
+	l.holder = ""
+	absence := options.absence(l.seen)
+	if l.missing.IsZero() {
+		l.missing = time.Now()
+		klog.FromContext(ctx).Info("There is no Lease, will make one if it stays away", "absence", absence)
+	}
+	if time.Since(l.missing) < absence {
+		return &resourcelock.LeaderElectionRecord{HolderIdentity: nobody, LeaseDurationSeconds: math.MaxInt32}, []byte(nobody), nil
+	}
+	return nil, nil, fmt.Errorf("reading the Lease: %w", err)
 }
 
 // Create makes the Lease, held by this process.
@@ -261,12 +304,13 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	if err := l.Interface.Create(ctx, record); err != nil {
 		return fmt.Errorf("creating the Lease: %w", err)
 	}
-	l.leadership.renewed.Store(&sent)
+	l.held(sent)
 	return nil
 }
 
 // Update writes the Lease; an empty holder releases it. The resourceVersion of the
-// last read makes sure that it is still held by whom that read found.
+// last read makes sure that it is still held by whom that read found. A leader whose Lease
+// is gone or another's writes nothing more until it holds it again.
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	release := record.HolderIdentity == ""
 	switch {
@@ -276,11 +320,21 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 		l.leadership.renewed.Store(nil) // whatever the answer
 	}
 	sent := time.Now()
-	if err := l.Interface.Update(ctx, record); err != nil {
+	err := l.Interface.Update(ctx, record)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		l.leadership.renewed.Store(nil)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the Lease: %w", err)
 	}
 	if !release {
-		l.leadership.renewed.Store(&sent)
+		l.held(sent)
 	}
 	return nil
+}
+
+// held notes that this process holds the Lease by what was sent then.
+func (l *lock) held(sent time.Time) {
+	l.holder, l.renewed, l.seen, l.missing = l.Identity(), sent, true, time.Time{}
+	l.leadership.renewed.Store(&sent)
 }

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	k8stesting "k8s.io/client-go/testing"
 )
 
@@ -78,6 +80,18 @@ func (d *diary) begun() time.Time {
 	return d.started
 }
 
+// paused is the longest time without a write since a moment.
+func (d *diary) paused(since time.Time) (longest time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range d.writes {
+		if at.After(since) {
+			longest, since = max(longest, at.Sub(since)), at
+		}
+	}
+	return longest
+}
+
 func (d *diary) Shutdown() { close(d.stop) }
 
 func (d *diary) last() time.Time {
@@ -98,6 +112,11 @@ func campaign(stop context.Context, client *fake.Clientset, d *diary) <-chan err
 	return result
 }
 
+// installed is a cluster in which there was a leader, some day.
+func installed() *fake.Clientset {
+	return fake.NewClientset(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lease"}})
+}
+
 // holder is who holds the Lease, "" after a release.
 func holder(t *testing.T, client *fake.Clientset) string {
 	t.Helper()
@@ -115,7 +134,7 @@ func holder(t *testing.T, client *fake.Clientset) string {
 // Lease; a standby takes over at its next try, and nobody writes twice.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		var mu sync.Mutex
 		var released time.Time
 		client.PrependReactor("update", "leases", func(action k8stesting.Action) (bool, runtime.Object, error) {
@@ -175,7 +194,7 @@ func leaseOf(action k8stesting.Action) *coordinationv1.Lease {
 // anybody else may start, and reports the loss.
 func TestLostLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		d := newDiary(testElection())
 		var cutOff atomic.Bool
 		for _, verb := range []string{"get", "update"} {
@@ -206,7 +225,7 @@ func TestLostLease(t *testing.T) {
 // its Lease leaves that of its successor alone.
 func TestSuccessorKeepsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		options := testElection()
 		// Tries come every 1.14 s and end 11.14 s after the last renewal, the last at 10.2 s.
 		options.RetryPeriod = 2500 * time.Millisecond
@@ -259,7 +278,7 @@ func TestSuccessorKeepsLease(t *testing.T) {
 // process that was stopped, and the Lease be another's by then.
 func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		d := newDiary(testElection())
 		const late = 11500 * time.Millisecond
 		var sent time.Time
@@ -292,7 +311,7 @@ func TestLateAnswer(t *testing.T) {
 // TestStopStandby: a standby that is told to stop does so at once.
 func TestStopStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		first, second := newDiary(testElection()), newDiary(testElection())
 		stop, cancel := context.WithCancel(context.Background())
 		firstDone := campaign(stop, client, first)
@@ -317,7 +336,7 @@ func TestStopStandby(t *testing.T) {
 // TestPatience: work that does not finish is cut short, and the Lease released.
 func TestPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset()
+		client := installed()
 		d := newDiary(testElection())
 		d.deaf = true
 		stop, cancel := context.WithCancel(context.Background())
@@ -395,4 +414,238 @@ func TestElectionOptions(t *testing.T) {
 			t.Errorf("%+v: got %v, want %q", o, err, tc.want)
 		}
 	}
+}
+
+// TestDeletedLease: the leader makes a Lease anew that was deleted, at its next try, and
+// nobody else has it meanwhile: neither who has stood by, nor who has just come.
+func TestDeletedLease(t *testing.T) {
+	for after := 100 * time.Millisecond; after < 4*time.Second; after += 700 * time.Millisecond {
+		synctest.Test(t, func(t *testing.T) {
+			client := installed()
+			first, standby, newcomer := newDiary(testElection()), newDiary(testElection()), newDiary(testElection())
+			ctx, cancel := context.WithCancel(context.Background())
+			firstDone := campaign(ctx, client, first)
+			time.Sleep(10 * time.Second)
+			standbyDone := campaign(ctx, client, standby)
+			time.Sleep(10*time.Second + after)
+			was := holder(t, client)
+			deleteLease(t, client)
+			newcomerDone := campaign(ctx, client, newcomer)
+			deleted := time.Now()
+			time.Sleep(25 * time.Second)
+			if holder(t, client) != was {
+				t.Errorf("deleted after %v: the Lease has passed from %q to %q", after, was, holder(t, client))
+			}
+			if !standby.begun().IsZero() || !newcomer.begun().IsZero() {
+				t.Errorf("deleted after %v: another leads", after)
+			}
+			if time.Since(first.last()) > time.Second || first.paused(deleted) > 3*time.Second {
+				t.Errorf("deleted after %v: the leader paused for %v, last wrote %v ago", after, first.paused(deleted), time.Since(first.last()))
+			}
+			cancel()
+			for _, done := range []<-chan error{firstDone, standbyDone, newcomerDone} {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestDeletedLeaseOfDead: a leader that cannot be reached may go on for RenewDeadline after
+// its last renewal. Who has seen a Lease before it was deleted waits for longer.
+func TestDeletedLeaseOfDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := installed()
+		cut := &cutOff{Clientset: client}
+		first, standby := newDiary(testElection()), newDiary(testElection())
+		firstDone := make(chan error, 1)
+		go func() {
+			firstDone <- first.leadership.Run(context.Background(), context.Background(), cut, first, 5*time.Second)
+		}()
+		time.Sleep(10 * time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		standbyDone := campaign(ctx, client, standby)
+		time.Sleep(10 * time.Second)
+		cut.off.Store(true)
+		deleteLease(t, client)
+		deleted := time.Now()
+		if err := <-firstDone; !errors.Is(err, errLeaseLost) {
+			t.Errorf("got %v, want %v", err, errLeaseLost)
+		}
+		time.Sleep(20 * time.Second)
+		if standby.begun().IsZero() {
+			t.Fatal("nobody leads")
+		}
+		if gap := standby.begun().Sub(first.last()); gap < 4*time.Second {
+			t.Errorf("the next began %v after the last write of the former", gap)
+		}
+		if took := standby.begun().Sub(deleted); took < 15*time.Second || took > 19*time.Second {
+			t.Errorf("the next began %v after the Lease was deleted", took)
+		}
+		cancel()
+		<-standbyDone
+	})
+}
+
+// TestDeletedLeaseTakenFirst: a leader whose Lease was made anew by another stops at its
+// next try. One that only finds it gone does not write until it has made it anew.
+func TestDeletedLeaseTakenFirst(t *testing.T) {
+	for _, answer := range []string{"missing", "conflict"} {
+		synctest.Test(t, func(t *testing.T) {
+			client := installed()
+			d := newDiary(testElection())
+			var mu sync.Mutex
+			var noticed time.Time
+			var deleted atomic.Bool
+			client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+				if !deleted.Load() {
+					return false, nil, nil
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if noticed.IsZero() {
+					noticed = time.Now()
+				}
+				if answer == "missing" {
+					return true, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), "lease")
+				}
+				return true, nil, apierrors.NewConflict(coordinationv1.Resource("leases"), "lease", errors.New("another UID"))
+			})
+			client.PrependReactor("get", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+				if !deleted.Load() {
+					return false, nil, nil
+				}
+				time.Sleep(2900 * time.Millisecond)
+				return true, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), "lease")
+			})
+			client.PrependReactor("create", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+				if !deleted.Load() {
+					return false, nil, nil
+				}
+				return true, nil, apierrors.NewAlreadyExists(coordinationv1.Resource("leases"), "lease")
+			})
+			done := campaign(context.Background(), client, d)
+			time.Sleep(20 * time.Second)
+			deleted.Store(true)
+			if err := <-done; !errors.Is(err, errLeaseLost) {
+				t.Errorf("got %v, want %v", err, errLeaseLost)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if d.last().After(noticed) {
+				t.Errorf("%s: wrote %v after it was noticed", answer, d.last().Sub(noticed))
+			}
+		})
+	}
+}
+
+// TestFreshInstall: where there has never been a Lease, the first leader need not wait for
+// as long as one that was deleted is waited for.
+func TestFreshInstall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		first, second := newDiary(testElection()), newDiary(testElection())
+		began := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		firstDone, secondDone := campaign(ctx, client, first), campaign(ctx, client, second)
+		time.Sleep(time.Minute)
+		if first.begun().IsZero() == second.begun().IsZero() {
+			t.Fatalf("they began at %v and %v", first.begun(), second.begun())
+		}
+		leader := first
+		if first.begun().IsZero() {
+			leader = second
+		}
+		if took := leader.begun().Sub(began); took < 5*time.Second || took > 7*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		cancel()
+		<-firstDone
+		<-secondDone
+	})
+}
+
+// TestStoppedLeaderMakesNoLease: a leader that was stopped for long, and finds no Lease,
+// cannot know that it has had no successor since.
+func TestStoppedLeaderMakesNoLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := installed()
+		d := newDiary(testElection())
+		var stopped, created atomic.Bool
+		client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			if !stopped.Load() {
+				return false, nil, nil
+			}
+			time.Sleep(10 * time.Second)
+			return true, nil, errors.New("no answer")
+		})
+		client.PrependReactor("create", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			created.Store(stopped.Load())
+			return false, nil, nil
+		})
+		done := campaign(context.Background(), client, d)
+		time.Sleep(20 * time.Second)
+		stopped.Store(true)
+		deleteLease(t, client)
+		if err := <-done; !errors.Is(err, errLeaseLost) {
+			t.Errorf("got %v, want %v", err, errLeaseLost)
+		}
+		if created.Load() {
+			t.Error("it made a Lease")
+		}
+	})
+}
+
+func deleteLease(t *testing.T, client *fake.Clientset) {
+	t.Helper()
+	if err := client.CoordinationV1().Leases("ns").Delete(context.Background(), "lease", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutOff is a client that can be cut off from an API server that others reach.
+type cutOff struct {
+	*fake.Clientset
+	off atomic.Bool
+}
+
+// Leases implements LeasesGetter.
+func (c *cutOff) Leases(namespace string) coordinationv1client.LeaseInterface {
+	return &cutOffLeases{c.CoordinationV1().Leases(namespace), c}
+}
+
+type cutOffLeases struct {
+	coordinationv1client.LeaseInterface
+	client *cutOff
+}
+
+func (c *cutOffLeases) down() error {
+	if !c.client.off.Load() {
+		return nil
+	}
+	time.Sleep(3 * time.Second)
+	return errors.New("no answer")
+}
+
+func (c *cutOffLeases) Get(ctx context.Context, name string, o metav1.GetOptions) (*coordinationv1.Lease, error) {
+	if err := c.down(); err != nil {
+		return nil, err
+	}
+	return c.LeaseInterface.Get(ctx, name, o)
+}
+
+func (c *cutOffLeases) Create(ctx context.Context, l *coordinationv1.Lease, o metav1.CreateOptions) (*coordinationv1.Lease, error) {
+	if err := c.down(); err != nil {
+		return nil, err
+	}
+	return c.LeaseInterface.Create(ctx, l, o)
+}
+
+func (c *cutOffLeases) Update(ctx context.Context, l *coordinationv1.Lease, o metav1.UpdateOptions) (*coordinationv1.Lease, error) {
+	if err := c.down(); err != nil {
+		return nil, err
+	}
+	return c.LeaseInterface.Update(ctx, l, o)
 }

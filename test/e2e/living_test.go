@@ -67,6 +67,7 @@ func TestTenants(t *testing.T) {
 		{"Idle", testIdle},
 		{"OverrideExpires", testOverrideExpires},
 		{"LostLease", testLostLease},
+		{"DeletedLease", testDeletedLease},
 		{"Restart", testRestart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

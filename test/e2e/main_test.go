@@ -103,6 +103,38 @@ func testLostLease(t *testing.T, tenant *tenant) {
 	waitReplicas(t, tenant.ns, "web", 0)
 }
 
+// testDeletedLease: a leader whose Lease is deleted goes on, with one that it has made
+// anew before anybody else may.
+func testDeletedLease(t *testing.T, tenant *tenant) {
+	leader := tenant.start(t, quickElection...)
+	leader.waitLeading()
+	standby := tenant.start(t, quickElection...)
+	leases := plane.Client.CoordinationV1().Leases(tenant.ns)
+	before, err := leases.Get(t.Context(), "schedule-night", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leases.Delete(t.Context(), "schedule-night", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	newcomer := tenant.start(t, quickElection...)
+	<-time.After(10 * time.Second) // more than quickElection's lease duration
+	after, err := leases.Get(t.Context(), "schedule-night", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.UID == before.UID || *after.Spec.HolderIdentity != *before.Spec.HolderIdentity {
+		t.Errorf("the Lease is held by %q, was by %q", *after.Spec.HolderIdentity, *before.Spec.HolderIdentity)
+	}
+	for _, c := range []*controller{standby, newcomer} {
+		if strings.Contains(c.log(), "Starting workers") {
+			t.Error("another leads")
+		}
+	}
+	makeDeployment(t, tenant.ns, "web", 2, "on=true", "expected=2", "window=00:00-24:00")
+	waitReplicas(t, tenant.ns, "web", 0)
+}
+
 // testRestart: what was due while no controller ran is made up for by the next.
 func testRestart(t *testing.T, tenant *tenant) {
 	ns := tenant.ns

@@ -1,0 +1,180 @@
+package workload
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"schedule-night/internal/night"
+)
+
+// TestApplied: what is written is read, and nothing else is.
+func TestApplied(t *testing.T) {
+	until := time.Date(2026, 11, 30, 7, 0, 0, 0, time.FixedZone("", 8*3600))
+	for message, want := range map[string]Applied{
+		"replicas=0 expected=3 until=2026-11-30T07:00:00+08:00":                     {0, 3, until},
+		"replicas=2147483647 expected=2147483647 until=-":                           {2147483647, 2147483647, time.Time{}},
+		"replicas=1 expected=0 until=2026-11-30T07:00:00.5+08:00":                   {1, 0, until.Add(time.Second / 2)},
+		"replicas=1 expected=2 until=2026-11-30T07:00:00.000000001+08:00":           {1, 2, until.Add(1)},
+		"replicas=1 expected=2 until=2026-11-29T23:00:00Z and whatever comes later": {1, 2, until},
+		"replicas=1 expected=2 until=- and whatever comes later":                    {1, 2, time.Time{}},
+	} {
+		got, ok := ParseApplied(message)
+		if !ok || got.Replicas != want.Replicas || got.Expected != want.Expected || !got.Until.Equal(want.Until) {
+			t.Errorf("%s: %+v, %v", message, got, ok)
+		}
+		if !strings.Contains(message, "whatever") && got.String() != message {
+			t.Errorf("%s is written as %s", message, got)
+		}
+		r := &Record{Message: message}
+		if !r.Until().Equal(want.Until) {
+			t.Errorf("%s: until %v", message, r.Until())
+		}
+	}
+	for _, message := range []string{
+		"", "x", "replicas=0", "replicas=0 expected=3", "expected=3 until=-", "replicas=0 until=-", "replicas= expected=3 until=-", "replicas=-1 expected=3 until=-",
+		"replicas=- expected=3 until=-", "replicas=0 expected= until=-", "replicas=0 expected=x until=-", "replicas=0 expected=3 until=", "replicas=0 expected=3 until=tomorrow",
+		"replicas=0 expected=2147483648 until=-", "0 expected=3 until=-", " replicas=0 expected=3 until=-", "replicas=0  expected=3 until=-",
+	} {
+		if got, ok := ParseApplied(message); ok || got != (Applied{}) {
+			t.Errorf("%q is read as %+v", message, got)
+		}
+	}
+	if r := (*Record)(nil); !r.Until().IsZero() {
+		t.Error("no record has an end")
+	}
+	if r := (&Record{Message: "replicas=0 expected=3 until=tomorrow"}); !r.Until().IsZero() {
+		t.Errorf("until %v", r.Until())
+	}
+}
+
+// TestSlept: which records say that their workload sleeps, and at what.
+func TestSlept(t *testing.T) {
+	const applied = "replicas=1 expected=4 until=-"
+	for _, tc := range []struct {
+		status  corev1.ConditionStatus
+		message string
+		want    Applied
+		slept   bool
+	}{
+		{corev1.ConditionTrue, applied, Applied{Replicas: 1, Expected: 4}, true},
+		{corev1.ConditionTrue, "somebody's own text", Applied{}, true},
+		{corev1.ConditionFalse, applied, Applied{}, false},
+		{corev1.ConditionFalse, "x; still asleep with " + applied, Applied{}, false},
+		{corev1.ConditionUnknown, "x", Applied{}, false},
+		{corev1.ConditionUnknown, applied, Applied{}, false},
+		{corev1.ConditionUnknown, "x; still asleep with " + applied, Applied{Replicas: 1, Expected: 4}, true},
+		{corev1.ConditionUnknown, "y; still asleep with replicas=9 expected=9 until=-; still asleep with " + applied, Applied{Replicas: 1, Expected: 4}, true},
+		{"", applied, Applied{}, false},
+	} {
+		r := &Record{Status: tc.status, Message: tc.message}
+		if got, slept := r.Slept(); got != tc.want || slept != tc.slept || r.Asleep() != tc.slept {
+			t.Errorf("%s %q: %+v, %v", tc.status, tc.message, got, slept)
+		}
+	}
+	if _, slept := (*Record)(nil).Slept(); slept {
+		t.Error("without a record it sleeps")
+	}
+}
+
+// TestWakeTo: whom to wake, and to what.
+func TestWakeTo(t *testing.T) {
+	applied := Applied{Replicas: 2, Expected: 5}
+	for _, tc := range []struct {
+		replicas int32
+		expected string
+		want     int32
+	}{
+		{2, "7", 7}, {1, "7", 7}, {0, "7", 7}, {3, "7", 3}, {2, "", 5}, {2, "many", 5}, {2, "0", 0},
+	} {
+		w := &Workload{Replicas: tc.replicas, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{night.AnnotationExpected: tc.expected}}}
+		if tc.expected == "" {
+			w.Annotations = nil
+		}
+		if got := applied.WakeTo(w); got != tc.want {
+			t.Errorf("%d replicas, expected %q: to %d, want %d", tc.replicas, tc.expected, got, tc.want)
+		}
+	}
+}
+
+// TestRecordOf: status and reason of a workload that follows its schedule.
+func TestRecordOf(t *testing.T) {
+	until := time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		asleep, override bool
+		daytime          night.Daytime
+		want             string
+	}{
+		{true, false, night.DaytimeEnforce, "True NightWindow replicas=1 expected=4 until=2026-11-30T07:00:00Z"},
+		{true, true, night.DaytimeWakeOnly, "True AsleepUntil replicas=1 expected=4 until=2026-11-30T07:00:00Z"},
+		{false, false, night.DaytimeEnforce, "False DayWindow replicas=4 expected=4 until=2026-11-30T07:00:00Z"},
+		{false, true, night.DaytimeEnforce, "False AwakeUntil replicas=4 expected=4 until=2026-11-30T07:00:00Z"},
+		{false, false, night.DaytimeWakeOnly, "False DayWindow replicas=- expected=4 until=2026-11-30T07:00:00Z"},
+	} {
+		r := RecordOf(&night.Schedule{On: true, Expected: 4, NightReplicas: 1, Daytime: tc.daytime}, night.State{Asleep: tc.asleep, Override: tc.override, Next: until})
+		if got := string(r.Status) + " " + r.Reason + " " + r.Message; got != tc.want {
+			t.Errorf("%+v: %s", tc, got)
+		}
+	}
+	if r := ReleasedRecord(3); r.Status != corev1.ConditionFalse || r.Reason != "Released" || r.Message != "replicas=3 expected=3 until=-" {
+		t.Errorf("released: %+v", r)
+	}
+}
+
+// TestDiffers: each thing that a decision rests on, and no other.
+func TestDiffers(t *testing.T) {
+	since := time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC)
+	w := &Workload{
+		ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
+		Replicas:   3, Record: &Record{corev1.ConditionTrue, "R", "m", since},
+	}
+	for name, change := range map[string]func(*Workload){
+		"replicas":               func(w *Workload) { w.Replicas++ },
+		"the UID":                func(w *Workload) { w.UID = types.UID("2") },
+		"being deleted":          func(w *Workload) { w.DeletionTimestamp = &metav1.Time{Time: since} },
+		"an annotation":          func(w *Workload) { w.Annotations["a"] = "c" },
+		"an annotation more":     func(w *Workload) { w.Annotations["b"] = "c" },
+		"no annotations":         func(w *Workload) { w.Annotations = nil },
+		"no record":              func(w *Workload) { w.Record = nil },
+		"the record's status":    func(w *Workload) { w.Record.Status = corev1.ConditionFalse },
+		"the record's reason":    func(w *Workload) { w.Record.Reason = "S" },
+		"the record's message":   func(w *Workload) { w.Record.Message = "n" },
+		"the record's time":      func(w *Workload) { w.Record.Since = since.Add(time.Second) },
+		"":                       func(*Workload) {},
+		"(another version)":      func(w *Workload) { w.ResourceVersion = "2" },
+		"(the time elsewhere)":   func(w *Workload) { w.Record.Since = since.In(time.FixedZone("", 3600)) },
+		"(what its Pods ask of)": func(w *Workload) { w.Requests = &Requests{Cores: 1} },
+	} {
+		changed := w.DeepCopy()
+		change(changed)
+		matters := name != "" && name[0] != '('
+		if changed.Differs(w) != matters || w.Differs(changed) != matters {
+			t.Errorf("%q: differs %v", name, changed.Differs(w))
+		}
+	}
+}
+
+// TestSays: a record reads as another if all but the time is the same.
+func TestSays(t *testing.T) {
+	r := &Record{corev1.ConditionTrue, "R", "m", time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC)}
+	for _, tc := range []struct {
+		want Record
+		says bool
+	}{
+		{Record{Status: corev1.ConditionTrue, Reason: "R", Message: "m"}, true},
+		{Record{Status: corev1.ConditionFalse, Reason: "R", Message: "m"}, false},
+		{Record{Status: corev1.ConditionTrue, Reason: "S", Message: "m"}, false},
+		{Record{Status: corev1.ConditionTrue, Reason: "R", Message: "n"}, false},
+	} {
+		if r.Says(tc.want) != tc.says {
+			t.Errorf("%+v: %v", tc.want, !tc.says)
+		}
+	}
+	if (*Record)(nil).Says(Record{}) {
+		t.Error("no record says something")
+	}
+}
