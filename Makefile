@@ -12,25 +12,38 @@ GOBUILD           := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-unit test-e2e test-docs vet lint verify vulnerabilities licenses fuzz bench bench-boundary failover fire soak build build-cluster helm cluster-up cluster-down \
-	image push sbom release test-release dist-tool clean
+	image push sbom release test-release test-programs dist-tool clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build build-cluster ## watch Deployments go to sleep and wake up, on a control plane started here
+demo: build ## watch Deployments go to sleep and wake up, on a control plane started here
+	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/demo
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
 
-test: vet lint verify test-unit fuzz soak test-docs test-release test-e2e fire ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
-	@echo "all tests passed"
-test: SEED = 3 # of fire: the same nights for everybody; make fire draws new ones
+PARTS := vet lint verify test-unit fuzz soak test-docs test-release test-e2e fire
+test: ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
+	@times=; failed=; \
+	for part in $(PARTS); do \
+		echo "== make $$part"; begun=$$(date +%s); \
+		$(MAKE) --no-print-directory $$part SEED=$(SEED) || failed=$$part; \
+		times="$$times $$part $$(($$(date +%s) - begun))"; \
+		if [ -n "$$failed" ]; then break; fi; \
+	done; \
+	echo "== seconds"; \
+	printf '%s %s\n' $$times | awk '{ sum += $$2; printf "%-14s %5d\n", $$1, $$2 } END { printf "%-14s %5d\n", "together", sum }'; \
+	if [ -n "$$failed" ]; then echo "make $$failed has failed"; exit 1; fi; \
+	echo "all tests passed"
+# Of fire: the same nights for everybody; make fire draws new ones.
+test: SEED = 3
 
 test-unit: ## the fast ones
 	go test -race -timeout 10m ./...
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -timeout 10m -skip Property ./... # it is slow under -race
 
 test-e2e: build build-cluster helm ## end to end on a real control plane
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 1 -v ./e2e/... ./install/... ./boundary/...
-	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 10m -count=1 -parallel 3 -v ./failover/... # they wait, mostly
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -p 3 -parallel 16 -v ./cluster/... ./e2e/... ./install/... ./failover/... # they wait, mostly
+	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -timeout 40m -count=1 -v ./boundary/... # it measures, and is alone
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
@@ -70,25 +83,25 @@ vulnerabilities: ## known vulnerabilities in what the program calls; REQUIRE_VUL
 
 FUZZTIME ?= 10s
 fuzz: ## look for texts that the parsers mistake; FUZZTIME=10m for longer
-	go test -run '^$$' -fuzz FuzzParse -fuzztime $(FUZZTIME) -fuzzminimizetime 1s schedule.go schedule_test.go # these alone: no client-go to instrument
-	go test -run '^$$' -fuzz FuzzCron -fuzztime $(FUZZTIME) -fuzzminimizetime 1s convertweek.go convertweek_test.go schedule.go
+	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s ./internal/night
+	go test -run '^$$' -fuzz '^FuzzCron$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $(addprefix internal/cli/convert/,week.go week_test.go) # these alone: no client-go to instrument
 
 bench: ## Go benchmarks, for benchstat
-	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) .
+	go test -run '^$$' -bench . -benchmem -count $(or $(COUNT),1) . ./internal/...
 
 N       ?= 2000
 QPS     ?= -1
 WORKERS ?= 16
-bench-boundary: build build-cluster ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 ROLLOUTS=true for the full control plane
-	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -rollouts=$(or $(ROLLOUTS),false) $(if $(PROFILES),-profiles $(abspath $(PROFILES)))
+bench-boundary: build test-programs ## measure a night of N=2000 Deployments; QPS=-1 WORKERS=16 UNANNOTATED=0.5, ROLLOUTS=true for the full control plane
+	cd test && $(BIN)/boundary -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -n $(N) -qps $(QPS) -workers $(WORKERS) -unannotated $(or $(UNANNOTATED),0) -rollouts=$(or $(ROLLOUTS),false) $(if $(PROFILES),-profiles $(abspath $(PROFILES)))
 
 RUNS ?= 3
-failover: build build-cluster ## measure two replicas while one, its network or the control plane fails; RUNS=3, 5 min each
+failover: build test-programs ## measure two replicas while one, its network or the control plane fails; RUNS=3, 5 min each
 	cd test && $(BIN)/failover -program $(BIN)/schedule-night -deploy $(CURDIR)/deploy -runs $(RUNS)
 
 NIGHTS ?= 25
 SEED   ?= 0
-fire: build-cluster ## NIGHTS=25 simulated nights in which everything around the controller fails; SEED= to see one again
+fire: test-programs ## NIGHTS=25 simulated nights in which everything around the controller fails; SEED= to see one again
 	go test -tags fire -run '^TestFire$$' -count 1 -timeout 0 -v . -args -nights $(NIGHTS) -seed $(SEED) -cluster $(BIN)/cluster
 
 SOAK ?= 20s
@@ -98,15 +111,17 @@ soak: ## 10,000 passes a second for SOAK=20s: memory and goroutines stay what th
 build: ## the program, in bin/
 	$(GOBUILD) -o $(BIN)/schedule-night .
 
-build-cluster: ## the control plane's programs, into the user's cache; about 25 min once, on two cores
-	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
+build-cluster: test-programs ## the control plane's programs, into the user's cache; about 12 min once, on two cores
 	cd test && $(BIN)/cluster build
+
+test-programs: # each builds what it needs of the control plane, and no more
+	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/...
 
 # A link into Go's cache, which forgets what is not used for days: this makes it anew.
 helm: ## Helm, at the version that tools/helm pins
 	mkdir -p $(BIN) && ln -sf "$$($(call go_tool,helm) -n helm)" $(BIN)/helm
 
-cluster-up: build-cluster ## start a local control plane; prints its KUBECONFIG
+cluster-up: test-programs ## start a local control plane; prints its KUBECONFIG
 	@cd test && $(BIN)/cluster up $(CLUSTER)
 
 cluster-down: ## stop it

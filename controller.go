@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
@@ -50,13 +52,18 @@ const (
 type ControllerConfig struct {
 	Client      workload.Client
 	Informer    cache.SharedIndexInformer // holds *workload.Workload
-	Autoscalers *workload.Autoscalers     // nil where the cluster's are not looked at
-	Events      events.Recorder
-	Queue       *queue.Queue
-	Metrics     *metrics.Metrics
-	Clock       clock.WithTicker
-	Defaults    night.Schedule // of annotations that are left out
-	Workers     int
+	Autoscalers *workload.Autoscalers     // nil where there are none, as --hpa-aware=false says
+	// Settle is how long after the start no count is lowered in the day: what has just gone,
+	// as an autoscaler that is replaced, may be back by then.
+	Settle time.Duration
+	// Excluded are namespaces in which everything counts as opted out.
+	Excluded sets.Set[string]
+	Events   events.Recorder
+	Queue    *queue.Queue
+	Metrics  *metrics.Metrics
+	Clock    clock.WithTicker
+	Defaults night.Schedule // of annotations that are left out
+	Workers  int
 }
 
 // Controller scales annotated Deployments by the clock. It holds no state of its
@@ -65,7 +72,12 @@ type Controller struct {
 	ControllerConfig
 	contests  *queue.Contests
 	conflicts sync.Map // key → text of the last event AutoscalerConflict
+	woken     sync.Map // key → UID of what was woken, until that is recorded
+	// superseded are, by key, the resourceVersions that our last writes have replaced, until
+	// the cache has another: what it shows of them is known to be out of date.
+	superseded sync.Map
 
+	started  time.Time    // of the workers
 	busy     atomic.Int64 // workers in a pass
 	finished atomic.Int64 // when a worker last finished one, in Unix nanoseconds
 }
@@ -94,14 +106,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 	defer func() { utilruntime.Must(c.Informer.RemoveEventHandler(registration)) }()
 	synced := []cache.DoneChecker{registration.HasSyncedChecker()}
-	if c.Autoscalers != nil {
-		checker, remove, err := c.Autoscalers.Subscribe(c.autoscalerChanged)
-		if err != nil {
-			return err
-		}
-		defer func() { utilruntime.Must(remove()) }()
-		synced = append(synced, checker)
-	}
+	c.Autoscalers.Subscribe(c.autoscalerChanged)
+	defer c.Autoscalers.Subscribe(nil)
 
 	defer c.Queue.ShutDown()
 	defer context.AfterFunc(ctx, c.Queue.ShutDown)()
@@ -110,7 +116,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	}
 
 	logger.Info("Starting workers", "workers", c.Workers, "keys", c.Queue.Len())
-	c.finished.Store(c.Clock.Now().UnixNano())
+	c.started = c.Clock.Now()
+	c.finished.Store(c.started.UnixNano())
 	var workers sync.WaitGroup
 	for range c.Workers {
 		workers.Go(func() { c.runWorker(ctx) })
@@ -237,6 +244,9 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		c.forget(key)
 		return 0, nil
 	}
+	if c.isSuperseded(key, w) {
+		return 0, nil // the event of our own write brings the key back
+	}
 	requeueAfter, err := c.apply(ctx, key, w)
 	if !apierrors.IsConflict(err) {
 		return requeueAfter, err
@@ -260,24 +270,45 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return requeueAfter, nil
 }
 
+// isSuperseded tells whether we have written to the workload since the cache saw it.
+func (c *Controller) isSuperseded(key string, w *workload.Workload) bool {
+	versions, ok := c.superseded.Load(key)
+	if !ok {
+		return false
+	}
+	if slices.Contains(versions.([]string), w.ResourceVersion) {
+		return true
+	}
+	c.superseded.Delete(key)
+	return false
+}
+
 // forget drops what is remembered of a workload that is gone.
 func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
 	c.conflicts.Delete(key)
+	c.woken.Delete(key)
+	c.superseded.Delete(key)
 }
 
-// apply decides about a workload and does at most one write: the scale before the
-// record, but where that is needed first. Either's watch event brings the key back for
-// the other.
+// apply decides about a workload and does what is due first. Waking is done before it is
+// recorded: the watch event of the count brings the key back for the record. Going to
+// sleep is recorded before it is done, in one pass.
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
-	due := decide(w, c.Defaults, c.Autoscalers.Of(key), now)
-	c.tellConflict(key, w, due.Conflict)
+	due := c.Decide(w, now)
+	c.warnConflict(key, w, due.Conflict)
+	if due.Scale && c.isWoken(key, w, &due) {
+		due.Scale = false
+	}
+	if hold := c.started.Add(c.Settle); due.Scale && due.State == outlook.Awake && due.Replicas < w.Replicas && c.Autoscalers != nil && now.Before(hold) {
+		return hold.Sub(now), nil
+	}
 	if due.Scale {
 		pause, first := c.contests.Wait(key, due.Replicas, now)
 		if first {
-			c.tellContest(ctx, w, &due)
+			c.warnContested(ctx, w, &due)
 		}
 		if pause > 0 {
 			if next := c.untilNext(&due); next > 0 {
@@ -287,10 +318,15 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		}
 	}
 	switch {
-	case due.Scale && !due.RecordFirst:
-		if err := c.scale(ctx, key, w, &due); err != nil {
+	case due.Scale && due.RecordFirst && due.WritesRecord(w):
+		if err := c.putToSleep(ctx, key, w, &due); err != nil {
 			return 0, err
 		}
+	case due.Scale:
+		if err := c.scale(ctx, key, w, w.Record, &due); err != nil {
+			return 0, err
+		}
+		c.superseded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Defer(key) // people wait for Pods, not for records
 	case due.WritesRecord(w) && !c.Queue.Deferred(key):
 		c.Queue.AddDeferred(key)
@@ -299,6 +335,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 			return 0, err
 		}
 		c.Queue.Promote(key)
+		c.woken.Delete(key)
 	default:
 		c.Queue.Promote(key)
 		c.contests.Settle(key, now)
@@ -317,9 +354,45 @@ func (c *Controller) untilNext(due *outlook.Decision) time.Duration {
 	return max(due.Now.Next.Sub(c.Clock.Now()), minRequeue)
 }
 
+// putToSleep records that a workload sleeps, and then scales it. The record is written on
+// condition that the object is still the one that was decided on, and the count is decided
+// again on what that write returns: so nobody's change is lost between the two.
+func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Workload, due *outlook.Decision) error {
+	now := c.Clock.Now()
+	recorded := w.DeepCopy()
+	recorded.SetRecord(due.Record, now)
+	written, err := c.Client.WriteRecordIfUnchanged(ctx, recorded, now)
+	if apierrors.IsNotFound(err) {
+		return nil // deleted since: its event brings the key back
+	}
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).V(2).Info("Recorded before going to sleep", "deployment", klog.KObj(w), "message", due.Record.Message)
+	again := c.Decide(written, c.Clock.Now())
+	if !again.Scale || again.WritesRecord(written) {
+		return nil // its event brings the key back
+	}
+	if err := c.scale(ctx, key, written, w.Record, &again); err != nil {
+		return err
+	}
+	c.superseded.Store(key, []string{w.ResourceVersion, written.ResourceVersion})
+	return nil
+}
+
+// isWoken tells whether the workload was woken before, which is not recorded yet: what it
+// has now is somebody's choice in the day, where the day's count is not held.
+func (c *Controller) isWoken(key string, w *workload.Workload, due *outlook.Decision) bool {
+	if due.State != outlook.Awake || due.Schedule.Daytime != night.DaytimeWakeOnly || !w.Record.Asleep() {
+		return false
+	}
+	uid, ok := c.woken.Load(key)
+	return ok && uid == w.UID
+}
+
 // scale writes the count that is due, on condition that the object is still the one that
-// was decided on.
-func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload, due *outlook.Decision) error {
+// was decided on. Was is the record that it had when the pass began.
+func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload, was *workload.Record, due *outlook.Decision) error {
 	scaled := w.DeepCopy()
 	scaled.Replicas = due.Replicas
 	err := c.Client.Scale(ctx, scaled)
@@ -331,7 +404,10 @@ func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload
 	}
 	now := c.Clock.Now()
 	c.contests.Wrote(key, due.Replicas, now)
-	c.Metrics.ObserveScale(w, due, now)
+	c.Metrics.ObserveScale(w.Replicas, was, due, now)
+	if due.State == outlook.Awake && w.Record.Asleep() {
+		c.woken.Store(key, w.UID)
+	}
 	klog.FromContext(ctx).Info("Scaled", "deployment", klog.KObj(w), "from", w.Replicas, "to", due.Replicas, "reason", due.Record.Reason, "next", workload.FormatBoundary(due.Now.Next))
 	reason := reasonScaledUp
 	if due.Replicas < w.Replicas {
@@ -365,8 +441,8 @@ func (c *Controller) announce(w *workload.Workload, due *outlook.Decision) {
 	}
 }
 
-// tellConflict emits an event about what does not go with an autoscaler, once.
-func (c *Controller) tellConflict(key string, w *workload.Workload, conflict string) {
+// warnConflict emits an event about what does not go with an autoscaler, once.
+func (c *Controller) warnConflict(key string, w *workload.Workload, conflict string) {
 	if conflict == "" {
 		c.conflicts.Delete(key)
 	} else if told, _ := c.conflicts.Swap(key, conflict); told != conflict {
@@ -374,9 +450,9 @@ func (c *Controller) tellConflict(key string, w *workload.Workload, conflict str
 	}
 }
 
-// tellContest emits an event that names who keeps changing a count that we hold. Only
+// warnContested emits an event that names who keeps changing a count that we hold. Only
 // the live object has that.
-func (c *Controller) tellContest(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
+func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
 	who := "somebody"
 	if manager, err := c.Client.ReplicasManager(ctx, w); err == nil && manager != "" {
 		who = strconv.Quote(manager)
@@ -412,8 +488,13 @@ func (c *Controller) Managed(now time.Time) iter.Seq[outlook.Managed] {
 	}
 }
 
-// Decide decides about a workload of the cache at an instant.
+// Decide decides about a workload at an instant. Those that are never to be managed count
+// as opted out: so what sleeps among them is woken and let go.
 func (c *Controller) Decide(w *workload.Workload, at time.Time) outlook.Decision {
+	if w.Ours || c.Excluded.Has(w.Namespace) {
+		w = w.DeepCopy()
+		delete(w.Annotations, night.AnnotationOn)
+	}
 	return decide(w, c.Defaults, c.Autoscalers.Of(w.Key()), at)
 }
 

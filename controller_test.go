@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -87,7 +88,7 @@ type world struct {
 	client  *fake.Clientset
 	factory informers.SharedInformerFactory
 	events  *eventLog
-	writes  []string // "scale web=0", "status web=True/NightWindow", as they were accepted
+	writes  []string // "status web=True/NightWindow", "scale web=0", as they were accepted
 	version int
 	mu      sync.Mutex
 }
@@ -119,8 +120,8 @@ func newWorld(t testing.TB, clk clock.WithTicker, objects ...*appsv1.Deployment)
 
 // watchAutoscalers has the controller look at autoscalers.
 func (w *world) watchAutoscalers() {
-	var err error
-	if w.Autoscalers, err = workload.NewAutoscalers(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+	w.Autoscalers = workload.NewAutoscalers(w.Clock, 30*time.Second)
+	if err := w.Autoscalers.Attach(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -204,8 +205,11 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 		w.t.Errorf("a patch of something else than the status: %v", action)
 	}
 	var body struct {
-		Metadata struct{ UID types.UID }
-		Status   struct{ Conditions []appsv1.DeploymentCondition }
+		Metadata struct {
+			UID             types.UID
+			ResourceVersion string
+		}
+		Status struct{ Conditions []appsv1.DeploymentCondition }
 	}
 	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil || len(body.Status.Conditions) != 1 {
 		w.t.Errorf("patch %s: %v", patch.GetPatch(), err)
@@ -220,6 +224,9 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 	if body.Metadata.UID != d.UID {
 		return true, nil, apierrors.NewInvalid(appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind(), d.Name, nil)
 	}
+	if version := body.Metadata.ResourceVersion; version != "" && version != d.ResourceVersion {
+		return true, nil, apierrors.NewConflict(appsv1.Resource("deployments/status"), d.Name, errors.New("the object has been modified"))
+	}
 	want := body.Status.Conditions[0]
 	d.Status.Conditions = slices.DeleteFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool { return c.Type == want.Type })
 	d.Status.Conditions = append(d.Status.Conditions, want)
@@ -230,8 +237,8 @@ func (w *world) patchStatus(action k8stesting.Action) (bool, runtime.Object, err
 
 // run runs the controller in a synctest bubble until the test is over.
 func (w *world) run() {
-	_, ctx := ktesting.NewTestContext(w.t) // its log is shown if the test fails
-	ctx, cancel := context.WithCancel(ctx)
+	logger := ktesting.NewLogger(w.t, ktesting.NewConfig(ktesting.Verbosity(2))) // shown if the test fails
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), logger))
 	w.factory.StartWithContext(ctx)
 	w.factory.WaitForCacheSyncWithContext(ctx)
 	done := make(chan struct{})
@@ -286,7 +293,7 @@ func TestTwoDays(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		for _, day := range []string{"01", "02"} {
 			w.until("2000-01-" + day + "T06:59:59Z")
 			w.expect()
@@ -304,7 +311,7 @@ func TestTwoDays(t *testing.T) {
 			w.expect()
 			w.until("2000-01-" + day + "T21:00:00Z")
 			w.settle()
-			w.expect("scale web=0", "status web=True/NightWindow")
+			w.expect("status web=True/NightWindow", "scale web=0")
 		}
 		if got, want := w.events.reasons(), []string{"ScaledDown", "ScaledUp", "ScaledDown", "ScaledUp", "ScaledDown"}; !slices.Equal(got, want) {
 			t.Errorf("events %q, want %q", got, want)
@@ -321,18 +328,18 @@ func TestEdits(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "night-replicas=1"))
 		w.run()
 		w.settle()
-		w.expect("scale web=1", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=1")
 		set := func(name, value string) {
 			w.edit(func(d *appsv1.Deployment) { d.Annotations[night.Prefix+name] = value })
 			w.settle()
 		}
-		set("night-replicas", "0")
+		set("night-replicas", "0") // less: done before it is recorded
 		w.expect("scale web=0", "status web=True/NightWindow")
 		set("awake-until", "2000-01-01T01:00:00Z")
 		w.expect("scale web=3", "status web=False/AwakeUntil")
 		w.until("2000-01-01T01:00:00Z")
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		set("window", "bad")
 		w.expect("status web=Unknown/InvalidSchedule")
 		set("window", "02:00-03:00")
@@ -347,7 +354,7 @@ func TestEdits(t *testing.T) {
 		w.until("2000-01-01T02:30:00Z")
 		w.expect()
 		set("on", "true")
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		w.edit(func(d *appsv1.Deployment) { d.Annotations = nil })
 		w.settle()
 		w.expect("scale web=5", "status web=False/Released")
@@ -389,7 +396,7 @@ func TestClockStep(t *testing.T) {
 		stepped.set(5 * time.Hour) // forwards: it is 05:00 now
 		time.Sleep(30 * time.Second)
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		stepped.set(0) // and back again
 		time.Sleep(30 * time.Second)
 		w.settle()
@@ -428,7 +435,7 @@ func TestStaleCache(t *testing.T) {
 		})
 		w.run()
 		w.settle()
-		w.expect("scale web=2", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "status web=True/NightWindow", "scale web=2")
 	})
 }
 
@@ -457,7 +464,7 @@ func TestDeletedWhileQueued(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "finalizer=x"))
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		w.edit(func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
 		w.until("2000-01-01T08:00:00Z")
 		w.expect()
@@ -491,7 +498,11 @@ func TestForbidden(t *testing.T) {
 		})
 		w.run()
 		w.settle()
-		w.expect("scale other=0", "status other=True/NightWindow")
+		writes := w.taken()
+		slices.Sort(writes)
+		if want := []string{"scale other=0", "status other=True/NightWindow", "status web=True/NightWindow"}; !slices.Equal(writes, want) {
+			t.Errorf("writes %q, want %q", writes, want)
+		}
 		w.until("2000-01-01T01:00:00Z")
 		w.expect()
 		if tries := tries.Load(); tries < 20 || tries > 30 { // 5 ms, 10 ms, … 300 s; resyncs do not add to it
@@ -503,19 +514,19 @@ func TestForbidden(t *testing.T) {
 		allowed.Store(true)
 		w.until("2000-01-01T01:05:01Z")
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("scale web=0") // as it was recorded
 		if n := w.Queue.NumRequeues("default/web"); n != 0 {
 			t.Errorf("still counts %d failures", n)
 		}
 	})
 }
 
-// TestStatusWaits: no condition is written while a scale write waits.
+// TestStatusWaits: on waking, no condition is written while a scale write waits.
 func TestStatusWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var objects []*appsv1.Deployment
 		for i := range 200 {
-			d := workloadtest.Deployment(3)
+			d := workloadtest.AsleepSince(workloadtest.Deployment(0, "window=12:00-13:00"))
 			d.Name, d.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 			objects = append(objects, d)
 		}
@@ -655,8 +666,8 @@ func TestShutdown(t *testing.T) {
 		if took := time.Since(begun); took != 500*time.Millisecond {
 			t.Errorf("stopped after %v", took)
 		}
-		if n := len(w.taken()); n == 0 || n > w.Workers {
-			t.Errorf("%d writes, want the %d in flight at the most", n, w.Workers)
+		if n := len(w.taken()); n == 0 || n > 2*w.Workers {
+			t.Errorf("%d writes, want the two of each of the %d passes in flight at the most", n, w.Workers)
 		}
 	})
 }
@@ -756,5 +767,175 @@ func TestHealthy(t *testing.T) {
 	w.busy.Add(-1)
 	if err := w.Healthy(); err != nil {
 		t.Errorf("one worker idle: %v", err)
+	}
+}
+
+// asleepTo records that a Deployment sleeps at a count until 07:00 of the bubble's first day.
+func asleepTo(d *appsv1.Deployment, replicas int32, reason string) *appsv1.Deployment {
+	return workloadtest.WithCondition(d, corev1.ConditionTrue, reason,
+		workload.Applied{Replicas: replicas, Expected: 3, Until: time.Date(2000, 1, 1, 7, 0, 0, 0, time.UTC)}.String())
+}
+
+// TestOrderOfWrites goes through the table of what a crash, or an edit, between two writes
+// leaves: what is found then, and what is made of it. Nothing is ever at its night count
+// by our hand without a record that says so.
+func TestOrderOfWrites(t *testing.T) {
+	const day = "window=12:00-13:00" // the bubble begins at midnight
+	for _, tc := range []struct {
+		name string
+		d    *appsv1.Deployment
+		want []string
+	}{
+		{"going to sleep: recorded, still awake", asleepTo(workloadtest.Deployment(3), 0, workload.ReasonNightWindow),
+			[]string{"scale web=0"}},
+		{"going to sleep: recorded, still awake, opted out", workloadtest.Without(asleepTo(workloadtest.Deployment(3), 0, workload.ReasonNightWindow), "on"),
+			[]string{"status web=False/Released"}},
+		{"going to sleep: recorded, edited since", asleepTo(workloadtest.Deployment(3, "night-replicas=1"), 0, workload.ReasonNightWindow),
+			[]string{"status web=True/NightWindow", "scale web=1"}},
+		{"waking: awake, not recorded", asleepTo(workloadtest.Deployment(3, day), 0, workload.ReasonNightWindow),
+			[]string{"status web=False/DayWindow"}},
+		{"waking: awake, not recorded, opted out", workloadtest.Without(asleepTo(workloadtest.Deployment(3, day), 0, workload.ReasonNightWindow), "on"),
+			[]string{"status web=False/Released"}},
+		{"waking: not done", asleepTo(workloadtest.Deployment(0, day), 0, workload.ReasonNightWindow),
+			[]string{"scale web=3", "status web=False/DayWindow"}},
+		{"night count raised: recorded, not done", asleepTo(workloadtest.Deployment(0, "night-replicas=2"), 2, workload.ReasonNightWindow),
+			[]string{"scale web=2"}},
+		{"night count raised: recorded, not done, opted out", workloadtest.Without(asleepTo(workloadtest.Deployment(0), 2, workload.ReasonNightWindow), "on"),
+			[]string{"scale web=3", "status web=False/Released"}},
+		{"night count lowered: done, not recorded", asleepTo(workloadtest.Deployment(0), 2, workload.ReasonNightWindow),
+			[]string{"status web=True/NightWindow"}},
+		{"night count lowered: done, not recorded, opted out", workloadtest.Without(asleepTo(workloadtest.Deployment(0), 2, workload.ReasonNightWindow), "on"),
+			[]string{"scale web=3", "status web=False/Released"}},
+		{"release: woken, not recorded", workloadtest.Without(asleepTo(workloadtest.Deployment(3), 0, workload.ReasonNightWindow), "on"),
+			[]string{"status web=False/Released"}},
+		{"asleep and recorded", asleepTo(workloadtest.Deployment(0), 0, workload.ReasonNightWindow), nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, clock.RealClock{}, tc.d)
+				w.run()
+				w.settle()
+				w.expect(tc.want...)
+			})
+		})
+	}
+}
+
+// TestEditBetweenWrites: what somebody changes between the two writes of going to sleep is
+// looked at before the second.
+func TestEditBetweenWrites(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*appsv1.Deployment)
+		want []string
+	}{
+		{"opted out", func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationOn) },
+			[]string{"status web=True/NightWindow", "status web=False/Released"}},
+		{"kept up", func(d *appsv1.Deployment) { d.Annotations[night.AnnotationAwakeUntil] = "2000-01-01T02:00:00Z" },
+			[]string{"status web=True/NightWindow", "status web=False/AwakeUntil"}},
+		{"scaled", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) },
+			[]string{"status web=True/NightWindow", "scale web=0"}},
+	} {
+		for _, before := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, before the first write: %v", tc.name, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
+					verb, want := "update", tc.want
+					if before {
+						verb, want = "patch", tc.want[1:]
+						if tc.name == "scaled" {
+							want = tc.want
+						}
+						if tc.name == "opted out" {
+							want = nil
+						}
+					}
+					w.client.PrependReactor(verb, "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+						w.client.ReactionChain = w.client.ReactionChain[1:]
+						w.edit(tc.edit)
+						return false, nil, nil
+					})
+					w.run()
+					w.settle()
+					w.expect(want...)
+				})
+			})
+		}
+	}
+}
+
+// TestMorningOfTheInvalid: whose schedule is broken while it sleeps is woken when the
+// night ends that it went to sleep for, by the record; never lowered, and once alone.
+func TestMorningOfTheInvalid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
+		w.run()
+		w.settle()
+		w.expect("status web=True/NightWindow", "scale web=0")
+		w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationWindow] = "9pm-7am" })
+		w.until("2000-01-01T06:59:59Z")
+		w.expect("status web=Unknown/InvalidSchedule")
+		w.until("2000-01-01T07:00:00Z")
+		w.settle()
+		w.expect("scale web=3", "status web=Unknown/InvalidSchedule")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) }) // somebody's choice now
+		w.until("2000-01-02T12:00:00Z")
+		w.expect()
+	})
+}
+
+// TestWokenOnce: who is only woken, and is scaled down before that was recorded, is not
+// raised again.
+func TestWokenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, asleepTo(workloadtest.Deployment(0, "window=12:00-13:00", "daytime=wake-only"), 0, workload.ReasonNightWindow))
+		var away atomic.Bool
+		away.Store(true)
+		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return away.Load(), nil, errors.New("connection refused")
+		})
+		w.run()
+		w.settle()
+		w.expect("scale web=3")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+		w.settle()
+		w.expect()
+		away.Store(false)
+		w.until("2000-01-01T01:00:00Z")
+		w.expect("status web=False/DayWindow")
+	})
+}
+
+// TestOwnWritesAreNotUndone: a pass that comes before the cache has seen our own write does
+// not repeat it. The API server would refuse it, at the cost of three requests.
+func TestOwnWritesAreNotUndone(t *testing.T) {
+	for _, tc := range []struct {
+		d    *appsv1.Deployment
+		want []string
+	}{
+		{workloadtest.Deployment(3), []string{"status web=True/NightWindow", "scale web=0"}},
+		{workloadtest.Deployment(0, "window=12:00-13:00"), []string{"scale web=3"}},
+	} {
+		w := newWorld(t, clocktesting.NewFakeClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), tc.d)
+		w.cache(tc.d) // which sees nothing more
+		for range 3 {
+			if after, err := w.reconcile(t.Context(), "default/web"); err != nil {
+				t.Error(after, err)
+			}
+		}
+		w.expect(tc.want...)
+		if n := len(w.client.Actions()); n != len(tc.want) {
+			t.Errorf("%d requests: %v", n, w.client.Actions())
+		}
+		w.cache(w.live("default", "web"))
+		if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
+			t.Error(err)
+		}
+		left := 0
+		w.superseded.Range(func(any, any) bool { left++; return true })
+		if left != 0 {
+			t.Error("what the cache has seen is remembered")
+		}
+		w.Queue.ShutDown()
 	}
 }

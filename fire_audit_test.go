@@ -42,6 +42,8 @@ type auditor struct {
 	user     string // the controller's
 	offset   int64
 	counts   map[types.UID]map[int32]bool // that a schedule of a Deployment has asked for
+	nights   map[types.UID]map[int32]bool // the same, for the night alone
+	last     map[types.UID]int32          // count that the controller set last
 	managed  map[string]bool              // namespace/name that opted in at some time
 	identity map[string]string            // sender → its identity in the Lease
 	terms    []leaseTerm
@@ -161,6 +163,7 @@ func (a *auditor) check(e *auditEvent) {
 		} else if !a.counts[scale.Metadata.UID][scale.Spec.Replicas] {
 			a.violate(e, "no schedule of %s ever asked for %d replicas", scale.Metadata.UID, scale.Spec.Replicas)
 		}
+		a.last[scale.Metadata.UID] = scale.Spec.Replicas
 	case "create events", "patch events":
 		a.events++
 	}

@@ -76,7 +76,9 @@ type subject struct {
 	replicas int32
 	// unwritten tells that the cluster may not have what is said here.
 	unwritten, remade bool
-	uid               types.UID
+	// chosen are the counts that the owner or somebody else has ever wanted in the day.
+	chosen map[int32]bool
+	uid    types.UID
 }
 
 func (s *subject) key() string { return s.namespace + "/" + s.name }
@@ -171,7 +173,7 @@ func (f *fire) setUp() {
 	}
 	f.audit = &auditor{
 		path: filepath.Join(f.storage.dir, "audit.log"), user: "system:serviceaccount:schedule-night:schedule-night",
-		counts: map[types.UID]map[int32]bool{}, managed: map[string]bool{}, identity: map[string]string{},
+		counts: map[types.UID]map[int32]bool{}, nights: map[types.UID]map[int32]bool{}, last: map[types.UID]int32{}, managed: map[string]bool{}, identity: map[string]string{},
 	}
 	ctx := f.Context()
 	for _, namespace := range []string{"shop", "blog", "lab"} {
@@ -263,12 +265,18 @@ func (f *fire) write(ctx context.Context, s *subject) error {
 			return err
 		}
 		s.remade, s.uid, s.touched = false, d.UID, true
+		s.chosen = map[int32]bool{*d.Spec.Replicas: true}
 		f.audit.counts[s.uid] = map[int32]bool{}
+		f.audit.nights[s.uid] = map[int32]bool{}
 	}
 	if s.managed {
 		f.audit.managed[s.key()] = true
 		f.audit.counts[s.uid][s.expected] = true
 		f.audit.counts[s.uid][s.night] = true
+		if s.mode == "scheduled" {
+			f.audit.nights[s.uid][s.night] = true
+		}
+		s.chosen[s.expected] = true
 	}
 	annotations := map[string]any{}
 	for _, name := range night.AnnotationNames {
@@ -289,6 +297,7 @@ func (f *fire) write(ctx context.Context, s *subject) error {
 // set is somebody else who sets a count.
 func (f *fire) set(ctx context.Context, s *subject, replicas int32) {
 	s.touched = true
+	s.chosen[replicas] = true
 	scale := &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}, Spec: autoscalingv1.ScaleSpec{Replicas: replicas}}
 	_, _ = f.admin.AppsV1().Deployments(s.namespace).UpdateScale(ctx, s.name, scale, metav1.UpdateOptions{FieldManager: "somebody"}) // tries while the API server is away too
 }
@@ -575,7 +584,7 @@ func (f *fire) wrong(ctx context.Context) []string {
 		d := have[s.key()]
 		if d == nil {
 			wrong = append(wrong, s.key()+" is not there")
-		} else if err := s.right(d, now); err != nil {
+		} else if err := f.right(s, d, now); err != nil {
 			wrong = append(wrong, fmt.Sprintf("%s %s: %v\n    %v", s.key(), s.mode, err, s.annotations))
 		}
 	}
@@ -594,7 +603,7 @@ func (f *fire) wrong(ctx context.Context) []string {
 }
 
 // right tells what is wrong with a Deployment, nil for nothing.
-func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
+func (f *fire) right(s *subject, d *appsv1.Deployment, now time.Time) error {
 	replicas := ptr.Deref(d.Spec.Replicas, 1)
 	condition := workloadtest.Of(d).Record
 	status := corev1.ConditionStatus("none")
@@ -605,9 +614,14 @@ func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 	if mode == "scheduled" && s.schedule.AwakeUntil.After(now) && s.schedule.AsleepUntil.After(now) {
 		mode = "invalid"
 	}
+	// By our hand, and nobody has ever wanted that in the day.
+	last, ok := f.audit.last[s.uid]
+	orphaned := ok && last == replicas && f.audit.nights[s.uid][last] && !s.chosen[last]
 	switch mode {
 	case "out":
 		switch {
+		case orphaned && !condition.Asleep():
+			return fmt.Errorf("left at the night's %d replicas, condition %v", replicas, condition)
 		case condition.Asleep():
 			return fmt.Errorf("not released: %v", condition)
 		case !s.managed && condition != nil:
@@ -632,8 +646,9 @@ func (s *subject) right(d *appsv1.Deployment, now time.Time) error {
 	case status != wantStatus:
 		return fmt.Errorf("condition %s, want %s", status, wantStatus)
 	case wantStatus == corev1.ConditionFalse && s.wakeOnly:
-		// An edit in the day raises nothing; what was below stays there until it has slept.
-		if replicas == 0 || replicas < want && !s.touched && (s.asleep || replicas != s.replicas) {
+		// An edit in the day raises nothing, and 0 that somebody has chosen stays 0; what was
+		// below stays there until it has slept.
+		if orphaned || replicas < want && !s.touched && (s.asleep || replicas != s.replicas) {
 			return fmt.Errorf("%d replicas, want at least %d", replicas, want)
 		}
 	case replicas != want:

@@ -11,15 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-	_ "time/tzdata" // an image from scratch has no zones
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -46,6 +44,10 @@ const (
 	// events; with the release of the Lease it stays under ten seconds.
 	shutdownPatience = 4 * time.Second
 	eventsPatience   = 1500 * time.Millisecond // of it, for the events
+	// askAgain is how often what is not allowed is asked for again, by one request.
+	askAgain = 5 * time.Minute
+	// podToken is where a Pod has its credentials.
+	podToken = "/var/run/secrets/kubernetes.io/serviceaccount/token" //nolint:gosec // a path
 )
 
 func main() {
@@ -182,10 +184,7 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		"window", defaults.Window.String(), "timezone", defaults.Location.String(), "nightReplicas", defaults.NightReplicas)
 
 	if os.Getenv("GOGC") == "" {
-		// Most of the heap is the cache, which stays. Collecting four times as often as
-		// usual costs processor time at a boundary, hardly any between, and leaves less
-		// garbage to hold.
-		debug.SetGCPercent(25)
+		debug.SetGCPercent(25) // why, and what GOMEMLIMIT adds: docs/operations.md#memory
 	}
 
 	leadership := leader.New(o.election)
@@ -205,12 +204,17 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		return fmt.Errorf("making the Lease's client: %w", err)
 	}
 
-	self := workload.SelfOf(user)
+	self := workload.Self{} // from a kubeconfig, somebody's who runs no Pod
+	if config.BearerTokenFile == podToken {
+		if self = workload.SelfOf(namespace, user); self.ServiceAccount == "default" {
+			return errors.New("the ServiceAccount default is other Pods' too, which would never be managed: run it as one of its own")
+		}
+	}
 	factory, err := o.newInformerFactory(reader, self)
 	if err != nil {
 		return err
 	}
-	autoscalers, err := o.autoscalers(stop, reader, factory)
+	autoscalers, err := o.autoscalers(ctx, stop, reader, factory, clk)
 	if err != nil {
 		return err
 	}
@@ -222,6 +226,8 @@ func (o *options) run(stop context.Context, clk clock.WithTicker) error {
 		Client:      workload.Client{Client: writer, Self: self},
 		Informer:    factory.Apps().V1().Deployments().Informer(),
 		Autoscalers: autoscalers,
+		Settle:      o.controller.Resync,
+		Excluded:    sets.New(o.cluster.AllExcluded()...),
 		Events:      recorder,
 		Queue:       keys,
 		Metrics:     counters,
@@ -285,19 +291,48 @@ func (l leading) Run(ctx context.Context) error {
 	return err
 }
 
-// autoscalers finds out whether the cluster's may be read; nil if not, or if they are not
-// to be looked at.
-func (o *options) autoscalers(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory) (*workload.Autoscalers, error) {
+// autoscalers finds out whether the cluster's may be read. As long as not, each workload may
+// have one; that is asked again until ctx is done. Nil if they are not to be looked at.
+func (o *options) autoscalers(ctx, stop context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, clk clock.WithTicker) (*workload.Autoscalers, error) {
 	if !o.controller.HPAAware {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
-	defer cancel()
-	allowed, err := workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
-	if err != nil || !allowed {
-		return nil, err
+	found := workload.NewAutoscalers(clk, o.controller.Resync)
+	attach := func(ctx context.Context) (allowed bool, err error) {
+		ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
+		defer cancel()
+		allowed, err = workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
+		if err != nil || !allowed {
+			return false, err
+		}
+		return true, found.Attach(factory.Autoscaling().V2().HorizontalPodAutoscalers())
 	}
-	return workload.NewAutoscalers(factory.Autoscaling().V2().HorizontalPodAutoscalers())
+	allowed, err := attach(stop)
+	if err != nil || allowed {
+		return found, err
+	}
+	logger := klog.FromContext(ctx)
+	logger.Info("Not allowed to read HorizontalPodAutoscalers: the day's counts are left alone, only raised on waking; --hpa-aware=false says that there are none", "askAgain", askAgain)
+	ticker := clk.NewTicker(askAgain)
+	go func() {
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C():
+			}
+			switch allowed, err := attach(ctx); {
+			case err != nil:
+				logger.V(2).Info("Asking for HorizontalPodAutoscalers failed", "err", err)
+			case allowed:
+				logger.Info("Allowed to read HorizontalPodAutoscalers now")
+				factory.StartWithContext(ctx)
+				return
+			}
+		}
+	}()
+	return found, nil
 }
 
 // handler answers what is asked over HTTP.
@@ -316,20 +351,15 @@ func (o *options) handler(controller *Controller, leadership *leader.Leadership)
 	return web.NewHandler(livez, readyz, page)
 }
 
-// newInformerFactory makes informers that see only the namespaces in question and
-// keep only what the controller reads.
+// newInformerFactory makes informers that keep only what the controller reads. They see
+// what is excluded too: what sleeps there is to be woken.
 func (o *options) newInformerFactory(client kubernetes.Interface, self workload.Self) (informers.SharedInformerFactory, error) {
 	name, err := cache.NewInformerName("schedule-night")
 	if err != nil {
 		return nil, fmt.Errorf("naming the informers: %w", err)
 	}
-	var selectors []string
-	for _, namespace := range o.cluster.Excluded {
-		selectors = append(selectors, "metadata.namespace!="+namespace)
-	}
 	return informers.NewSharedInformerFactoryWithOptions(client, o.controller.Resync,
 		informers.WithNamespace(o.cluster.Namespace),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) { options.FieldSelector = strings.Join(selectors, ",") }),
 		informers.WithTransform(self.Transform),
 		informers.WithInformerName(name),
 	), nil

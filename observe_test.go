@@ -110,7 +110,7 @@ func TestControllerMetrics(t *testing.T) {
 		w.settle()
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](5) }) // no boundary: no lag
 		w.settle()
-		w.expect("status web=False/DayWindow", "scale web=0", "status web=True/NightWindow", "scale web=0")
+		w.expect("status web=False/DayWindow", "status web=True/NightWindow", "scale web=0", "scale web=0")
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(w.collectors()...)
 		if err := testutil.GatherAndCompare(registry, strings.NewReader(`

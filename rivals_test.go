@@ -13,6 +13,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
@@ -40,7 +42,7 @@ func TestContested(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-20:00"))
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		if n := w.putBack(5*time.Second, time.Minute); n != 2 {
 			t.Errorf("%d writes in the first minute, want 2 at full speed and then a pause", n)
 		}
@@ -81,7 +83,7 @@ func TestContestedBoundary(t *testing.T) {
 		w.putBack(15*time.Second, 30*time.Minute)
 		w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationNightReplicas] = "1" })
 		w.settle()
-		w.expect("scale web=1", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=1")
 		w.putBack(15*time.Second, 29*time.Minute)
 		w.until("2000-01-01T01:00:00Z")
 		w.settle()
@@ -101,7 +103,7 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		wake := nighttest.Time(t, "2000-01-01T01:05:00Z").Add(schedule.WakeDelay)
 		w.run()
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		if c := w.record("default", "web"); !strings.HasSuffix(c.Message, "until="+workload.FormatBoundary(wake)) {
 			t.Errorf("message %q, want until %s", c.Message, workload.FormatBoundary(wake))
 		}
@@ -112,7 +114,7 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		w.expect("scale web=3", "status web=False/DayWindow")
 		w.until("2000-01-02T00:00:00Z") // going to sleep is never delayed
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 	})
 }
 
@@ -139,13 +141,13 @@ func TestAutoscalersComeAndGo(t *testing.T) {
 		}
 		w.settle()
 		scale(6)
-		w.expect() // the autoscaler's
+		w.expect("status web=False/DayWindow") // the count is the autoscaler's, and not told of
 		if got := w.events.reasons(); len(got) != 2 || got[1] != reasonAutoscalerConflict {
 			t.Errorf("events %q", w.events.all())
 		}
 		w.until("2000-01-01T12:00:00Z")
 		w.settle()
-		w.expect("scale web=0", "status web=True/NightWindow")
+		w.expect("status web=True/NightWindow", "scale web=0")
 		w.until("2000-01-01T13:00:00Z")
 		w.settle()
 		w.expect("scale web=3", "status web=False/DayWindow")
@@ -158,7 +160,9 @@ func TestAutoscalersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.settle()
-		w.expect("scale web=3") // enforced again
+		w.expect() // one that is gone may be back in a moment
+		time.Sleep(time.Minute)
+		w.expect("scale web=3", "status web=False/DayWindow") // enforced again
 		if err := hpas.Delete(context.Background(), "hpa", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +185,7 @@ func TestAutoscalerNightCount(t *testing.T) {
 		w.expect("status web=False/DayWindow")
 		w.until("2000-01-01T12:00:00Z")
 		w.settle()
-		w.expect("status web=True/NightWindow", "scale web=4", "status web=True/NightWindow")
+		w.expect("status web=True/GoingToSleep", "scale web=4", "status web=True/NightWindow")
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](2) }) // the autoscaler
 		w.settle()
 		w.expect()
@@ -189,4 +193,101 @@ func TestAutoscalerNightCount(t *testing.T) {
 		w.settle()
 		w.expect("scale web=3", "status web=False/DayWindow")
 	})
+}
+
+// TestAutoscalerReplaced: one that is deleted and made anew costs no replicas, whether the
+// controller sees it go or starts in between.
+func TestAutoscalerReplaced(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(50, "window=12:00-13:00"))
+			w.Settle = 30 * time.Second
+			w.watchAutoscalers()
+			hpas := w.client.AutoscalingV2().HorizontalPodAutoscalers("default")
+			create := func() {
+				if _, err := hpas.Create(t.Context(), workloadtest.HPAFor("web", 2), metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				w.settle()
+			}
+			if !restarted {
+				create()
+			}
+			w.run()
+			w.settle()
+			if !restarted {
+				w.expect("status web=False/DayWindow")
+				time.Sleep(time.Hour) // the start is long ago
+				if err := hpas.Delete(t.Context(), "hpa", metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(20 * time.Second)
+			create()
+			time.Sleep(time.Hour)
+			if got := *w.live("default", "web").Spec.Replicas; got != 50 {
+				t.Errorf("restarted %v: cut to %d", restarted, got)
+			}
+		})
+	}
+}
+
+// TestUnreadable: where autoscalers cannot be read, the day is only woken to.
+func TestUnreadable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(8, "window=12:00-13:00"))
+		w.Autoscalers = workload.NewAutoscalers(w.Clock, 30*time.Second)
+		w.run()
+		w.until("2000-01-01T12:30:00Z")
+		w.expect("status web=False/DayWindow", "status web=True/NightWindow", "scale web=0")
+		w.until("2000-01-01T14:00:00Z")
+		w.expect("scale web=3", "status web=False/DayWindow")
+		if err := w.Autoscalers.Attach(w.factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+			t.Fatal(err)
+		}
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](8) })
+		w.until("2000-01-01T15:00:00Z")
+		w.expect()
+		w.factory.StartWithContext(t.Context()) // they may be read now, and there is none
+		w.until("2000-01-01T16:00:00Z")
+		w.expect("scale web=3", "status web=False/DayWindow")
+	})
+}
+
+// TestNeverManaged: we do not put ourselves to sleep, nor what a cluster cannot be without;
+// what sleeps there already is woken and let go.
+func TestNeverManaged(t *testing.T) {
+	for name, ours := range map[string]func(*world, *appsv1.Deployment){
+		"our ServiceAccount":     func(_ *world, d *appsv1.Deployment) { d.Spec.Template.Spec.ServiceAccountName = "night" },
+		"an excluded namespace":  func(w *world, _ *appsv1.Deployment) { w.Excluded = sets.New("default") },
+		"another ServiceAccount": nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			awake, asleep := workloadtest.Deployment(3), workloadtest.AsleepSince(workloadtest.Deployment(0))
+			awake.Name, awake.UID = "awake", "uid-2"
+			w := newWorld(t, clock.RealClock{})
+			self := workload.Self{Namespace: "default", ServiceAccount: "night"}
+			w.factory = informers.NewSharedInformerFactoryWithOptions(w.client, 30*time.Second, informers.WithTransform(self.Transform))
+			w.Informer, w.Client.Self = w.factory.Apps().V1().Deployments().Informer(), self
+			for _, d := range []*appsv1.Deployment{awake, asleep} {
+				if ours != nil {
+					ours(w, d)
+				}
+				if err := w.client.Tracker().Add(d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.run()
+			w.settle()
+			if ours == nil {
+				if got := w.taken(); len(got) != 3 {
+					t.Errorf("%s: writes %q", name, got)
+				}
+				return
+			}
+			w.expect("scale web=3", "status web=False/Released")
+			w.until("2000-01-02T23:00:00Z")
+			w.expect()
+		})
+	}
 }

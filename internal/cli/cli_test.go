@@ -3,7 +3,7 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"io"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 )
 
@@ -121,21 +123,27 @@ contexts: [{name: a, context: {cluster: a}}, {name: b, context: {cluster: b, nam
 	}
 }
 
+// TestJSONLog: a line of JSON for each message, as Kubernetes' components write them.
 func TestJSONLog(t *testing.T) {
 	var out bytes.Buffer
-	o := LogOptions{Format: "json", Verbosity: 2}
-	if err := o.Apply(&out); err != nil {
+	var o LogOptions
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.AddFlags(fs)
+	if err := fs.Parse([]string{"--logging-format=json", "-v=2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(o.Validate(), o.Apply(&out)); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		klog.ClearLogger()
-		if err := (&LogOptions{Format: "text"}).Apply(io.Discard); err != nil {
+		if err := logsapi.ResetForTest(nil); err != nil {
 			t.Error(err)
 		}
 	}()
 	klog.Background().Info("Scaled", "deployment", klog.KRef("default", "web"), "to", 0)
 	klog.Background().V(2).Info("Shown")
 	klog.Background().V(4).Info("Not shown")
+	klog.Flush()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	var first map[string]any
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 2 || first["msg"] != "Scaled" || first["to"] != 0.0 {

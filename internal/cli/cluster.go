@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +28,9 @@ import (
 
 // RequestTimeout bounds every request but watches and the Lease's.
 const RequestTimeout = 10 * time.Second
+
+// neverManaged are the namespaces without which a cluster is none.
+var neverManaged = []string{metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}
 
 // ClusterOptions say which API server to talk to, as whom and how fast, and which of its
 // namespaces to look at.
@@ -46,7 +50,7 @@ func (o *ClusterOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubeconfig, "kubeconfig", "", "path of a kubeconfig")
 	fs.StringVar(&o.Context, "context", "", "context of the kubeconfig (default: its current one)")
 	fs.StringVarP(&o.Namespace, "namespace", "n", "", "the only namespace to look at (default: "+cmp.Or(o.Unset, "all")+")")
-	fs.StringSliceVar(&o.Excluded, "exclude-namespaces", []string{metav1.NamespaceSystem}, "namespaces not to look at")
+	fs.StringSliceVar(&o.Excluded, "exclude-namespaces", nil, "namespaces that are not managed, besides kube-system, kube-public and kube-node-lease")
 	fs.Float32Var(&o.QPS, "kube-api-qps", 100, "requests a second to the API server; -1 leaves the limit to the server")
 	fs.IntVar(&o.Burst, "kube-api-burst", 200, "requests at once above --kube-api-qps")
 }
@@ -63,7 +67,10 @@ func (o *ClusterOptions) Validate() error {
 	for _, namespace := range o.Excluded {
 		check("exclude-namespaces", namespace)
 	}
-	if o.Namespace != "" && slices.Contains(o.Excluded, o.Namespace) {
+	switch {
+	case slices.Contains(neverManaged, o.Namespace):
+		errs = append(errs, FlagError("namespace", o.Namespace, "is never managed"))
+	case o.Namespace != "" && slices.Contains(o.Excluded, o.Namespace):
 		errs = append(errs, FlagError("namespace", o.Namespace, "is among --exclude-namespaces"))
 	}
 	if qps := o.QPS; qps != -1 && !(qps > 0) {
@@ -74,6 +81,10 @@ func (o *ClusterOptions) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// AllExcluded are the namespaces that are not managed: those of the flag, and those that
+// never are.
+func (o *ClusterOptions) AllExcluded() []string { return slices.Concat(o.Excluded, neverManaged) }
 
 // RESTConfig finds the API server and our identity; namespace is that of our pod
 // or of the kubeconfig's context.
@@ -204,7 +215,7 @@ type Scope struct {
 // Scope is what the options select of manifests, which have no namespace of their own to
 // start from. They must have been validated.
 func (o *SelectOptions) Scope(cluster *ClusterOptions) Scope {
-	s := Scope{cluster.Namespace, cluster.Excluded, o.selector}
+	s := Scope{cluster.Namespace, cluster.AllExcluded(), o.selector}
 	if o.AllNamespaces {
 		s.Namespace = metav1.NamespaceAll
 	}

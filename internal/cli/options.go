@@ -4,18 +4,18 @@ package cli
 
 import (
 	"errors"
-	goflag "flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/klog/v2"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 
 	"schedule-night/internal/night"
 )
@@ -164,51 +164,50 @@ func (v replicasValue) String() string {
 
 func (v replicasValue) Type() string { return "int" }
 
-// LogOptions say what is logged, and how.
+// LogOptions are the standard ones of Kubernetes' components.
 type LogOptions struct {
-	Format, VModule string
-	Verbosity       int
+	config *logsapi.LoggingConfiguration
+	flags  *pflag.FlagSet
 }
 
 // AddFlags implements Options.
 func (o *LogOptions) AddFlags(fs *pflag.FlagSet) {
-	fs.IntVarP(&o.Verbosity, "v", "v", 0, "level of detail: 0 life cycle and writes, 2 passing trouble, 4 each pass")
-	fs.StringVar(&o.VModule, "vmodule", "", "levels by file, e.g. controller=4 (text format only)")
-	fs.StringVar(&o.Format, "log-format", "text", "text or json")
+	o.config = logsapi.NewLoggingConfiguration()
+	o.flags = fs
+	logsapi.AddFlags(o.config, fs)
+	fs.StringVar(&o.config.Format, "log-format", o.config.Format, "the former name of --logging-format")
+	hidden := []string{"log-format"}
+	fs.VisitAll(func(f *pflag.Flag) {
+		if strings.HasPrefix(f.Usage, "[Alpha]") { // refused without a feature gate, which there is none to set
+			hidden = append(hidden, f.Name)
+		}
+	})
+	for _, name := range hidden {
+		utilruntime.Must(fs.MarkHidden(name)) // it was added above
+	}
 }
+
+// logFlags are the flags by what component-base calls their fields.
+var logFlags = map[string]string{"format": "logging-format", "flushFrequency": "log-flush-frequency", "verbosity": "v", "vmodule": "vmodule"}
 
 // Validate implements Options.
 func (o *LogOptions) Validate() error {
 	var errs []error
-	if o.Verbosity < 0 {
-		errs = append(errs, FlagError("v", o.Verbosity, "want 0 or more"))
-	}
-	for part := range strings.SplitSeq(o.VModule, ",") {
-		file, level, _ := strings.Cut(part, "=")
-		if _, err := strconv.ParseUint(level, 10, 31); o.VModule != "" && (err != nil || file == "") {
-			errs = append(errs, FlagError("vmodule", o.VModule, "want file=level, and commas between more of them, e.g. controller=4"))
-			break
+	for _, err := range logsapi.Validate(o.config, nil, nil) {
+		if flag, ok := logFlags[err.Field]; ok {
+			errs = append(errs, FlagError(flag, o.flags.Lookup(flag).Value, "%s", err.Detail))
+		} else {
+			errs = append(errs, err)
 		}
-	}
-	switch {
-	case o.Format != "text" && o.Format != "json":
-		errs = append(errs, FlagError("log-format", o.Format, "want text or json"))
-	case o.Format == "json" && o.VModule != "":
-		errs = append(errs, FlagError("vmodule", o.VModule, "works with --log-format text only"))
 	}
 	return errors.Join(errs...)
 }
 
-// Apply sets up klog. The options must be valid.
+// Apply sets up the log, which goes to w. That can be done once. The options must be valid.
 func (o *LogOptions) Apply(w io.Writer) error {
-	var flags goflag.FlagSet
-	klog.InitFlags(&flags)
-	if err := errors.Join(flags.Set("v", strconv.Itoa(o.Verbosity)), flags.Set("vmodule", o.VModule)); err != nil {
+	options := &logsapi.LoggingOptions{ErrorStream: w, InfoStream: w}
+	if err := logsapi.ValidateAndApplyWithOptions(o.config, options, nil); err != nil {
 		return fmt.Errorf("setting up the log: %w", err)
-	}
-	if o.Format == "json" {
-		// slog's levels are logr's verbosities with the sign turned.
-		klog.SetSlogLogger(slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.Level(-o.Verbosity)})))
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func SetName(cmd *cobra.Command, name string) {
 // CompleteFlags completes the values that are known beforehand.
 func CompleteFlags(cmd *cobra.Command) {
 	for _, c := range append(cmd.Commands(), cmd) {
-		for flag, values := range map[string][]cobra.Completion{"output": {"json"}, "log-format": {"text", "json"}} {
+		for flag, values := range map[string][]cobra.Completion{"output": {"json"}, "logging-format": {"text", "json"}} {
 			if c.Flags().Lookup(flag) == nil {
 				continue
 			}

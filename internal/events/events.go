@@ -4,6 +4,7 @@ package events
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ const (
 	eventBacklog = 1 << 16
 	eventSenders = 4
 	// correlatedEvents is how many Deployments' last events are remembered, to count
-	// and limit like ones; each takes about 2 kB.
+	// like ones; each takes about 2 kB. One that is forgotten is only written anew.
 	correlatedEvents = 256
 	// eventPause is how often a sender looks whether it may go on.
 	eventPause = 20 * time.Millisecond
@@ -43,14 +44,15 @@ type Recorder interface {
 	Eventf(object corev1.ObjectReference, eventtype, reason, format string, args ...any)
 }
 
-// Deliverer is an Recorder that loses nothing: client-go's broadcaster
+// Deliverer is a Recorder that loses nothing: client-go's broadcaster
 // drops what its sink cannot take at once, half the events of a boundary of
-// 2,000 Deployments. It counts, aggregates and limits like that one, by the
-// same correlator.
+// 2,000 Deployments. It counts and aggregates like that one, by the same correlator,
+// and limits alike, but however many objects there are.
 type Deliverer struct {
 	client     corev1client.EventsGetter
 	component  string // that they come from
 	correlator *record.EventCorrelator
+	limiter    *limiter
 	clock      clock.Clock
 	// hold tells that scale writes are waiting: events then let them go first.
 	hold func() bool
@@ -65,13 +67,21 @@ type Deliverer struct {
 // New makes a Deliverer of events that come from the component. Until Start nothing is sent.
 func New(client corev1client.EventsGetter, component string, clk clock.Clock, hold func() bool) *Deliverer {
 	return &Deliverer{
-		client:     client,
-		component:  component,
-		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{LRUCacheSize: correlatedEvents, Clock: clk}),
-		clock:      clk,
-		hold:       hold,
-		backlog:    make(chan *pendingEvent, eventBacklog),
-		closing:    make(chan struct{}),
+		client:    client,
+		component: component,
+		correlator: record.NewEventCorrelatorWithOptions(record.CorrelatorOptions{
+			LRUCacheSize: correlatedEvents,
+			Clock:        clk,
+			// Its own limit is off: one bucket for all, never empty.
+			SpamKeyFunc: func(*corev1.Event) string { return "" },
+			BurstSize:   math.MaxInt32,
+			QPS:         math.MaxInt32,
+		}),
+		limiter: newLimiter(),
+		clock:   clk,
+		hold:    hold,
+		backlog: make(chan *pendingEvent, eventBacklog),
+		closing: make(chan struct{}),
 	}
 }
 
@@ -173,7 +183,7 @@ func (e *Deliverer) isClosing() bool {
 // deliver writes one event, or the count of one that is there already.
 func (e *Deliverer) deliver(ctx context.Context, event *corev1.Event) {
 	result, err := e.correlator.EventCorrelate(event)
-	if err == nil && result.Skip {
+	if err == nil && (result.Skip || !e.limiter.allow(event.InvolvedObject, event.Type, e.clock.Now())) {
 		return // the same object has had too many of late
 	}
 	if err == nil {

@@ -86,18 +86,18 @@ func (m *Metrics) ObservePass(result string, took time.Duration) {
 }
 
 // ObserveScale counts an accepted write of the count that was due. If it was due at a
-// boundary, the record tells which: it still reads as before it.
-func (m *Metrics) ObserveScale(w *workload.Workload, due *outlook.Decision, now time.Time) {
+// boundary, the record that the workload had before tells which.
+func (m *Metrics) ObserveScale(from int32, was *workload.Record, due *outlook.Decision, now time.Time) {
 	direction := directionUp
-	if due.Replicas < w.Replicas {
+	if due.Replicas < from {
 		direction = directionDown
 	}
 	m.scaled.WithLabelValues(direction).Inc()
-	if w.Record == nil || w.Record.Status == due.Record.Status {
+	if was == nil || was.Status == due.Record.Status {
 		return
 	}
-	if was, ok := workload.ParseApplied(w.Record.Message); ok && !was.Until.IsZero() && !was.Until.After(now) {
-		m.lag.Observe(now.Sub(was.Until).Seconds())
+	if until := was.Until(); !until.IsZero() && !until.After(now) {
+		m.lag.Observe(now.Sub(until).Seconds())
 	}
 }
 

@@ -32,15 +32,20 @@ type dateRange struct{ first, last Date }
 
 const everyDay = 1<<7 - 1
 
+const secondsPerDay = MinutesPerDay * 60
+
 // DateOf is t's local calendar date.
 func DateOf(t time.Time, loc *time.Location) Date {
 	_, offset := t.In(loc).Zone()
-	const day = 24 * 60 * 60
-	local := t.Unix() + int64(offset)
+	return dateOf(t.Unix() + int64(offset))
+}
+
+// dateOf is the date of a local time, in seconds since 1970-01-01 00:00.
+func dateOf(local int64) Date {
 	if local < 0 {
-		local -= day - 1 // round down, not towards zero
+		local -= secondsPerDay - 1 // round down, not towards zero
 	}
-	return Date(local / day)
+	return Date(local / secondsPerDay)
 }
 
 func (d Date) weekday() time.Weekday {
@@ -53,9 +58,11 @@ func (d Date) String() string {
 
 // Include tells whether the date is in the set.
 func (d *Days) Include(on Date) bool {
-	if d.weekdays&(1<<on.weekday()) != 0 {
-		return true
-	}
+	return d.weekdays&(1<<on.weekday()) != 0 || d.name(on)
+}
+
+// name tells whether a date or a range of the set includes the date.
+func (d *Days) name(on Date) bool {
 	for _, r := range d.dates {
 		if r.first <= on && on <= r.last {
 			return true

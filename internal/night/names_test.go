@@ -24,9 +24,9 @@ func TestMisspelt(t *testing.T) {
 		"schedule-night.svc/night-replica":   "schedule-night.svc/night-replicas",
 		"schedule-night.svc/expceted":        "schedule-night.svc/expected",
 		"schedule-night.svc/On":              "schedule-night.svc/on",
-		"schedule-night.svc/awake-unttil":    "schedule-night.svc/awake-until",
+		"schedule-night.svc/awake-untill":    "schedule-night.svc/awake-until", //nolint:misspell // on purpose
 		"schedule-night.svc/asleepUntil":     "schedule-night.svc/asleep-until",
-		"schedule-night.svc/excetp":          "schedule-night.svc/except",
+		"schedule-night.svc/exept":           "schedule-night.svc/except", //nolint:misspell // on purpose
 		"schedule-night.svc/":                "",
 		"schedule-night.svc/enabled":         "",
 		"schedule-night.svc/replicas":        "",

@@ -150,6 +150,34 @@ func TestPropertyNext(t *testing.T) {
 	})
 }
 
+// TestPropertyStates: to follow a schedule is to ask again at each boundary.
+func TestPropertyStates(t *testing.T) {
+	z := nighttest.LoadZones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		c := nighttest.DrawCase(z).Draw(t, "case")
+		at := nighttest.UniformTime(t, c.Clock.From, c.Clock.Until)
+		to := at.Add(time.Duration(nighttest.Uniform(t, 8*24)) * time.Hour)
+		if list := c.Boundaries(); len(list) > 0 && nighttest.Among(t, true, false) {
+			to = list[nighttest.Uniform(t, len(list))].Add(nighttest.Among(t, -1, 0, time.Duration(1)))
+		}
+		over := false
+		for got, gotErr := range c.Parsed.States(at, to) {
+			if over {
+				t.Fatalf("%s is after %s, and yet there is %+v", at, to, got)
+			}
+			want, err := c.Parsed.At(at)
+			if got.Asleep != want.Asleep || got.Override != want.Override || !got.Next.Equal(want.Next) || (gotErr == nil) != (err == nil) {
+				t.Fatalf("at %s: got %+v, error %v; want %+v, error %v", at, got, gotErr, want, err)
+			}
+			at = got.Next
+			over = at.IsZero() || at.After(to)
+		}
+		if !over {
+			t.Fatalf("the states end at %s, before %s", at, to)
+		}
+	})
+}
+
 // TestPropertyNights: a plain daily window has its nights once each, over the
 // weeks around a clock change.
 func TestPropertyNights(t *testing.T) {

@@ -3,6 +3,8 @@ package night_test
 import (
 	"cmp"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,33 +19,56 @@ func TestScheduleCases(t *testing.T) {
 		t.Errorf("%d rows, want at least 400", len(rows))
 	}
 	for _, row := range rows {
-		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
-		for i, name := range []string{night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil} {
-			if row[i] != "" {
-				annotations[name] = row[i]
-			}
-		}
-		s, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
-		if err != nil {
-			t.Errorf("row %q: %v", row, err)
+		checkCase(t, row, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil)
+	}
+}
+
+// spans tells windows with an item from a weekday or a date to another, which the
+// language does not have.
+var spans = regexp.MustCompile(`[0-9]{2}:[0-9]{2} *- *([A-Za-z]{3}|[0-9]{4}-[0-9]{2}-[0-9]{2}) *[0-9]{2}:`)
+
+// TestDelayCases: what a wake delay does for who is recorded as asleep.
+func TestDelayCases(t *testing.T) {
+	rows := nighttest.ReadCases(t, "testdata/cases/spans.tsv", "SPAN_CASES", "window\ttimezone\texcept\tawake-until\tasleep-until\twake-delay\tnow\tasleep\tnext")
+	n := 0
+	for _, row := range rows {
+		if spans.MatchString(row[0]) {
 			continue
 		}
-		now, err := time.Parse(time.RFC3339, row[5])
-		if err != nil {
-			t.Fatalf("row %q: %v", row, err)
+		n++
+		checkCase(t, row, night.AnnotationWindow, night.AnnotationTimezone, night.AnnotationExcept, night.AnnotationAwakeUntil, night.AnnotationAsleepUntil, night.AnnotationWakeDelay)
+	}
+	if t.Logf("%d of %d rows have no spans", n, len(rows)); n < 39 {
+		t.Errorf("%d rows, want at least 39", n)
+	}
+}
+
+// checkCase reads a row: the annotations of these names, the instant, and what is so then.
+func checkCase(t *testing.T, row []string, names ...string) {
+	t.Helper()
+	annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
+	for i, name := range names {
+		if row[i] != "" {
+			annotations[name] = row[i]
 		}
-		state, err := s.At(now)
-		if err != nil {
-			t.Errorf("row %q: %v", row, err)
-			continue
-		}
-		next := "-"
-		if !state.Next.IsZero() {
-			next = state.Next.UTC().Format(time.RFC3339)
-		}
-		if asleep := map[bool]string{true: "true", false: "false"}[state.Asleep]; asleep != row[6] || next != row[7] {
-			t.Errorf("row %q: got asleep=%s next=%s", row, asleep, next)
-		}
+	}
+	s, err := night.ParseSchedule(annotations, nighttest.Defaults(t))
+	if err != nil {
+		t.Errorf("row %q: %v", row, err)
+		return
+	}
+	answer := row[len(names):]
+	state, err := s.At(nighttest.Time(t, answer[0]))
+	if err != nil {
+		t.Errorf("row %q: %v", row, err)
+		return
+	}
+	next := "-"
+	if !state.Next.IsZero() {
+		next = state.Next.UTC().Format(time.RFC3339)
+	}
+	if asleep := strconv.FormatBool(state.Asleep); asleep != answer[1] || next != answer[2] {
+		t.Errorf("row %q: got asleep=%s next=%s", row, asleep, next)
 	}
 }
 

@@ -3,7 +3,6 @@ package night
 import (
 	"fmt"
 	"strings"
-	"time"
 )
 
 // MinutesPerDay are those that a local clock shows on most days.
@@ -61,16 +60,6 @@ func (w *Window) String() string {
 		fmt.Fprintf(&b, "%02d:%02d-%02d:%02d", it.Start/60, it.Start%60, it.End/60, it.End%60)
 	}
 	return b.String()
-}
-
-// on is the item's span on a date: from start, before end. Where end is not after
-// start, a clock change has swallowed the span.
-func (it *Item) on(d Date, loc *time.Location) (start, end time.Time) {
-	minutes := int(it.End)
-	if it.End <= it.Start {
-		minutes += MinutesPerDay
-	}
-	return Instant(d, int(it.Start), loc), Instant(d, minutes, loc)
 }
 
 // ParseWindow reads

@@ -32,8 +32,8 @@ type Decision struct {
 	// Record is how the record should read; without a reason, it is left as it is. Its
 	// time is set when it is written.
 	Record workload.Record
-	// RecordFirst tells that the record must be written before the count: in the morning
-	// nothing else will tell that the count is the night's.
+	// RecordFirst tells that the record must be written before the count: going to sleep is
+	// recorded before it is done.
 	RecordFirst bool
 	// Schedule is what the decision rests on, fitted to the autoscaler. It is On where it
 	// could be read.

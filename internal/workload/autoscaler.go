@@ -3,20 +3,24 @@ package workload
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	autoscalinginformers "k8s.io/client-go/informers/autoscaling/v2"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
 	"schedule-night/internal/night"
 )
 
-// Autoscaler is what a HorizontalPodAutoscaler means for the Deployment it targets.
+// Autoscaler is what a HorizontalPodAutoscaler means for the Deployment it targets. Without
+// a name it is one that may be there: the day is its own all the same.
 type Autoscaler struct {
 	Name string
 	Min  int32 // replicas that it keeps up while it is active, which it is above 0
@@ -47,40 +51,117 @@ func (a *Autoscaler) Adjust(s *night.Schedule) (conflict string) {
 		s.NightReplicas = a.Min
 		conflict = fmt.Sprintf("%s %d is below the minimum of HorizontalPodAutoscaler %s; asleep at %d", night.AnnotationNightReplicas, n, a.Name, a.Min)
 	}
-	if s.Daytime == night.DaytimeEnforce {
+	if s.Daytime == night.DaytimeEnforce && a.Name != "" {
 		conflict = fmt.Sprintf("%s %s does not go with HorizontalPodAutoscaler %s; taken as %s", night.AnnotationDaytime, night.DaytimeEnforce, a.Name, night.DaytimeWakeOnly)
 	}
 	s.Daytime = night.DaytimeWakeOnly
 	return conflict
 }
 
-// Autoscalers finds the HorizontalPodAutoscaler of a Deployment, by an index over
-// the informer's cache. A nil *Autoscalers finds none.
+// Autoscalers finds the HorizontalPodAutoscaler of a Deployment, by an index over the
+// informer's cache. A nil *Autoscalers finds none: there are none, it says.
+//
+// What is missing must never cut: as long as autoscalers cannot be read, any workload may
+// have one, and who had one that is gone may get another in a moment.
 type Autoscalers struct {
-	informer autoscalinginformers.HorizontalPodAutoscalerIndexInformer
+	clock  clock.PassiveClock
+	linger time.Duration // for which one that is gone still counts
+
+	mu       sync.RWMutex
+	informer autoscalinginformers.HorizontalPodAutoscalerIndexInformer // nil until Attach
+	changed  func(key string)                                          // by Subscribe
+	gone     map[string]time.Time                                      // key → when its autoscaler was seen to go
 }
 
 // byTarget indexes HorizontalPodAutoscalers by the key of the Deployment they target.
 const byTarget = "target"
 
-// NewAutoscalers sets up the index; the informer must not have been started.
-func NewAutoscalers(hpas autoscalinginformers.TypedHorizontalPodAutoscalerInformer) (*Autoscalers, error) {
-	a := &Autoscalers{informer: hpas.TypedInformer()}
-	err := a.informer.AddTypedIndexers(cache.TypedIndexers[*autoscalingv2.HorizontalPodAutoscaler]{
+// NewAutoscalers makes a finder that knows of none yet, and so takes every workload to have
+// one. An autoscaler that is gone counts for another linger.
+func NewAutoscalers(clk clock.PassiveClock, linger time.Duration) *Autoscalers {
+	return &Autoscalers{clock: clk, linger: linger, gone: map[string]time.Time{}}
+}
+
+// Attach has the informer tell of the autoscalers; it must not have been started.
+func (a *Autoscalers) Attach(hpas autoscalinginformers.TypedHorizontalPodAutoscalerInformer) error {
+	informer := hpas.TypedInformer()
+	err := informer.AddTypedIndexers(cache.TypedIndexers[*autoscalingv2.HorizontalPodAutoscaler]{
 		byTarget: func(hpa *autoscalingv2.HorizontalPodAutoscaler) ([]string, error) { return TargetKeys(hpa), nil },
 	})
 	if err != nil {
-		return nil, fmt.Errorf("indexing the autoscalers: %w", err)
+		return fmt.Errorf("indexing the autoscalers: %w", err)
 	}
-	return a, nil
+	_, err = informer.AddTypedEventHandler(autoscalinginformers.HorizontalPodAutoscalerHandlerFuncs{
+		AddFunc: func(hpa *autoscalingv2.HorizontalPodAutoscaler) { a.tell(hpa) },
+		UpdateFunc: func(old, cur *autoscalingv2.HorizontalPodAutoscaler) {
+			if old.Spec.ScaleTargetRef != cur.Spec.ScaleTargetRef {
+				a.lose(old)
+			}
+			if old.Spec.ScaleTargetRef != cur.Spec.ScaleTargetRef || ptr.Deref(old.Spec.MinReplicas, 1) != ptr.Deref(cur.Spec.MinReplicas, 1) {
+				a.tell(old, cur)
+			}
+		},
+		DeleteFunc: func(gone cache.DeletedObject[*autoscalingv2.HorizontalPodAutoscaler]) {
+			if gone.OptionalObj != nil {
+				a.lose(gone.OptionalObj)
+				a.tell(gone.OptionalObj)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("registering the autoscalers' handlers: %w", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.informer = informer
+	return nil
 }
 
-// MayReadAutoscalers asks the API server whether we may. If not, that is said once, and
-// the controller does without: an informer would never sync.
+// Subscribe calls changed with the key of each Deployment whose autoscaler comes, goes or
+// changes, from now on; nil ends that.
+func (a *Autoscalers) Subscribe(changed func(key string)) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed = changed
+}
+
+func (a *Autoscalers) tell(hpas ...*autoscalingv2.HorizontalPodAutoscaler) {
+	a.mu.RLock()
+	changed := a.changed
+	a.mu.RUnlock()
+	if changed == nil {
+		return
+	}
+	for _, hpa := range hpas {
+		for _, key := range TargetKeys(hpa) {
+			changed(key)
+		}
+	}
+}
+
+// lose notes that an autoscaler has left what it targeted, and forgets who did long ago.
+func (a *Autoscalers) lose(hpa *autoscalingv2.HorizontalPodAutoscaler) {
+	now := a.clock.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, at := range a.gone {
+		if now.Sub(at) >= a.linger {
+			delete(a.gone, key)
+		}
+	}
+	for _, key := range TargetKeys(hpa) {
+		a.gone[key] = now
+	}
+}
+
+// MayReadAutoscalers asks the API server whether we may, by one request. If not, an informer
+// would never sync.
 func MayReadAutoscalers(ctx context.Context, client kubernetes.Interface, namespace string) (bool, error) {
 	_, err := client.AutoscalingV2().HorizontalPodAutoscalers(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		klog.FromContext(ctx).Info("Not allowed to read HorizontalPodAutoscalers, going on as with --hpa-aware=false", "err", err)
 		return false, nil
 	}
 	if err != nil {
@@ -97,48 +178,49 @@ func TargetKeys(hpa *autoscalingv2.HorizontalPodAutoscaler) []string {
 	return []string{hpa.Namespace + "/" + hpa.Spec.ScaleTargetRef.Name}
 }
 
-// Of is the autoscaler of the Deployment with the given key, nil if it has none.
+// Of is the autoscaler of the Deployment with the given key, nil if it has none. Of several
+// the one with the highest minimum counts, of equals the first by name, and any that may
+// go to 0 counts as such: so it does not change from pass to pass.
 func (a *Autoscalers) Of(key string) *Autoscaler {
 	if a == nil {
 		return nil
 	}
-	found, err := a.informer.GetTypedIndexer().ByTypedIndex(byTarget, key)
-	if err != nil || len(found) == 0 { // the index exists, so there is no error
-		return nil
+	a.mu.RLock()
+	informer := a.informer
+	at, lost := a.gone[key]
+	a.mu.RUnlock()
+	if informer == nil || !informer.HasSynced() {
+		return &Autoscaler{ToZero: true}
 	}
-	return NewAutoscaler(found[0])
-}
-
-// HasSynced tells whether all autoscalers have been seen; a nil *Autoscalers has.
-func (a *Autoscalers) HasSynced() bool { return a == nil || a.informer.HasSynced() }
-
-// Subscribe calls changed with the key of each Deployment whose autoscaler comes, goes or
-// changes, and first for all that there are. Remove ends that.
-func (a *Autoscalers) Subscribe(changed func(key string)) (synced cache.DoneChecker, remove func() error, err error) {
-	tell := func(hpas ...*autoscalingv2.HorizontalPodAutoscaler) {
-		for _, hpa := range hpas {
-			for _, key := range TargetKeys(hpa) {
-				changed(key)
-			}
+	found, err := informer.GetTypedIndexer().ByTypedIndex(byTarget, key)
+	utilruntime.Must(err) // the index exists
+	var best *Autoscaler
+	toZero := false
+	for _, hpa := range found {
+		one := NewAutoscaler(hpa)
+		toZero = toZero || one.ToZero
+		if best == nil || one.Min > best.Min || one.Min == best.Min && one.Name < best.Name {
+			best = one
 		}
 	}
-	registration, err := a.informer.AddTypedEventHandler(autoscalinginformers.HorizontalPodAutoscalerHandlerFuncs{
-		AddFunc: func(hpa *autoscalingv2.HorizontalPodAutoscaler) { tell(hpa) },
-		UpdateFunc: func(old, cur *autoscalingv2.HorizontalPodAutoscaler) {
-			if old.Spec.ScaleTargetRef != cur.Spec.ScaleTargetRef || ptr.Deref(old.Spec.MinReplicas, 1) != ptr.Deref(cur.Spec.MinReplicas, 1) {
-				tell(old, cur)
-			}
-		},
-		DeleteFunc: func(gone cache.DeletedObject[*autoscalingv2.HorizontalPodAutoscaler]) {
-			if gone.OptionalObj != nil {
-				tell(gone.OptionalObj)
-			}
-		},
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("registering the autoscalers' handlers: %w", err)
+	switch {
+	case best != nil:
+		best.ToZero = toZero
+		return best
+	case lost && a.clock.Since(at) < a.linger:
+		return &Autoscaler{ToZero: true}
 	}
-	return registration.HasSyncedChecker(), func() error { return a.informer.RemoveEventHandler(registration) }, nil
+	return nil
+}
+
+// HasSynced tells whether all autoscalers have been seen that may be read.
+func (a *Autoscalers) HasSynced() bool {
+	if a == nil {
+		return true
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.informer == nil || a.informer.HasSynced()
 }
 
 // trimAutoscaler keeps what NewAutoscaler and the index read.

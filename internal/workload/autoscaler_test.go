@@ -5,6 +5,7 @@ import (
 	"schedule-night/internal/workload"
 	"schedule-night/internal/workload/workloadtest"
 	"testing"
+	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 )
 
 // TestMayReadAutoscalers: lacking the right is no reason to hang or to stop.
@@ -46,21 +48,51 @@ func TestAutoscalerToZero(t *testing.T) {
 		hpa  *autoscalingv2.HorizontalPodAutoscaler
 		want bool
 	}{{workloadtest.HPAFor("web", 1), false}, {workloadtest.HPAFor("web", 0), true}, {keda, true}} {
-		factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-		informer := factory.Autoscaling().V2().HorizontalPodAutoscalers()
-		a, err := workload.NewAutoscalers(informer)
-		if err != nil {
-			t.Fatal(err)
-		}
-		trimmed, err := workload.Self{}.Transform(tc.hpa)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := informer.Informer().GetIndexer().Add(trimmed); err != nil {
-			t.Fatal(err)
-		}
+		a := attached(t, tc.hpa)
 		if got := a.Of("default/web"); got == nil || got.ToZero != tc.want {
 			t.Errorf("minimum %d, labels %v: got %+v, want %v", *tc.hpa.Spec.MinReplicas, tc.hpa.Labels, got, tc.want)
 		}
+	}
+}
+
+// attached finds the autoscalers that an API server has.
+func attached(t *testing.T, hpas ...runtime.Object) *workload.Autoscalers {
+	t.Helper()
+	factory := informers.NewSharedInformerFactoryWithOptions(fake.NewClientset(hpas...), 0, informers.WithTransform(workload.Self{}.Transform))
+	a := workload.NewAutoscalers(clock.RealClock{}, time.Second)
+	if err := a.Attach(factory.Autoscaling().V2().HorizontalPodAutoscalers()); err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	return a
+}
+
+// TestSeveralAutoscalers: the same one counts on each pass.
+func TestSeveralAutoscalers(t *testing.T) {
+	named := func(name string, minReplicas int32) *autoscalingv2.HorizontalPodAutoscaler {
+		hpa := workloadtest.HPAFor("web", minReplicas)
+		hpa.Name = name
+		return hpa
+	}
+	a := attached(t, named("c", 4), named("b", 4), named("a", 0), named("d", 2))
+	for range 20 {
+		if got := a.Of("default/web"); *got != (workload.Autoscaler{Name: "b", Min: 4, ToZero: true}) {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if got := a.Of("default/other"); got != nil {
+		t.Errorf("another Deployment has %+v", got)
+	}
+}
+
+// TestUnreadableAutoscalers: as long as nobody knows, each workload may have one.
+func TestUnreadableAutoscalers(t *testing.T) {
+	a := workload.NewAutoscalers(clock.RealClock{}, time.Second)
+	if got := a.Of("default/web"); got == nil || !got.ToZero || got.Name != "" || !a.HasSynced() {
+		t.Errorf("got %+v, synced %v", got, a.HasSynced())
+	}
+	if got := (*workload.Autoscalers)(nil).Of("default/web"); got != nil {
+		t.Errorf("where there are none: %+v", got)
 	}
 }

@@ -48,32 +48,43 @@ func (c Client) Scale(ctx context.Context, w *Workload) error {
 // object that was made anew under the same name.
 type conditionPatch struct {
 	Metadata struct {
-		UID types.UID `json:"uid"`
+		UID             types.UID `json:"uid"`
+		ResourceVersion string    `json:"resourceVersion,omitempty"`
 	} `json:"metadata"`
 	Status struct {
 		Conditions []appsv1.DeploymentCondition `json:"conditions"`
 	} `json:"status"`
 }
 
-// WriteRecord writes the object's record, at the time now. An object that was made anew is
-// a conflict.
+// WriteRecord writes the object's record, at the time now, whatever else has changed since
+// the object was read. An object that was made anew is a conflict.
 func (c Client) WriteRecord(ctx context.Context, w *Workload, now time.Time) error {
+	unconditional := *w
+	unconditional.ResourceVersion = ""
+	_, err := c.WriteRecordIfUnchanged(ctx, &unconditional, now)
+	return err
+}
+
+// WriteRecordIfUnchanged writes the object's record, at the time now, on condition that the
+// object is still the one that was read: the same UID and resourceVersion. It returns the
+// object as it is after that.
+func (c Client) WriteRecordIfUnchanged(ctx context.Context, w *Workload, now time.Time) (*Workload, error) {
 	var patch conditionPatch
-	patch.Metadata.UID = w.UID
+	patch.Metadata.UID, patch.Metadata.ResourceVersion = w.UID, w.ResourceVersion
 	patch.Status.Conditions = []appsv1.DeploymentCondition{w.Record.condition(now)}
 	body, err := json.Marshal(patch)
 	if err != nil {
-		return fmt.Errorf("encoding the condition: %w", err)
+		return nil, fmt.Errorf("encoding the condition: %w", err)
 	}
-	_, err = c.Client.AppsV1().Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, body,
+	written, err := c.Client.AppsV1().Deployments(w.Namespace).Patch(ctx, w.Name, types.StrategicMergePatchType, body,
 		metav1.PatchOptions{FieldManager: FieldManager}, "status")
 	if apierrors.IsInvalid(err) { // another UID: to the caller the same as another resourceVersion
 		err = apierrors.NewConflict(appsv1.Resource("deployments"), w.Name, err)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the condition: %w", err)
+		return nil, fmt.Errorf("writing the condition: %w", err)
 	}
-	return nil
+	return c.Self.FromDeployment(written), nil
 }
 
 // SetRecord makes the object's record read as want. Its time moves only with its status.

@@ -21,10 +21,20 @@ const ConditionAsleep appsv1.DeploymentConditionType = night.Prefix + "Asleep"
 const (
 	ReasonNightWindow     = "NightWindow"     // True: the window says so
 	ReasonAsleepUntil     = "AsleepUntil"     // True: the override says so
+	ReasonGoingToSleep    = "GoingToSleep"    // True: the night's count, which is an autoscaler's to change once it was there, has not been seen yet
 	ReasonDayWindow       = "DayWindow"       // False: the window says so
 	ReasonAwakeUntil      = "AwakeUntil"      // False: the override says so
 	ReasonReleased        = "Released"        // False: opted out while asleep; also an event
 	ReasonInvalidSchedule = "InvalidSchedule" // Unknown; also an event
+)
+
+// What a record has room for, in bytes. The admission policy refuses more, so that nobody
+// with our rights can fill an object up.
+const (
+	maxReason  = 64
+	maxMessage = 1024
+	// maxRemembered is more than what stillAsleep and an Applied take.
+	maxRemembered = 160
 )
 
 // Record is what we have written down on a workload.
@@ -72,12 +82,13 @@ func (r *Record) Slept() (Applied, bool) {
 	return applied, true
 }
 
-// RecordOf is the record of a workload that follows its schedule.
+// RecordOf is the record of a workload that follows its schedule. The day's count of one
+// that is only woken is nobody's promise, and is not in it.
 func RecordOf(s *night.Schedule, state night.State) Record {
 	r := Record{
 		Status:  corev1.ConditionFalse,
 		Reason:  ReasonDayWindow,
-		Message: Applied{s.Replicas(state.Asleep), s.Expected, state.Next}.String(),
+		Message: Applied{s.Replicas(state.Asleep), s.Expected, state.Next}.text(state.Asleep || s.Daytime != night.DaytimeWakeOnly),
 	}
 	switch {
 	case state.Asleep && state.Override:
@@ -91,13 +102,17 @@ func RecordOf(s *night.Schedule, state night.State) Record {
 }
 
 // InvalidRecord is that of a workload whose schedule cannot be acted on. It remembers
-// what was applied to one that slept.
+// what was applied to one that slept: of a message that is too long, the error is cut.
 func InvalidRecord(err error, applied Applied, slept bool) Record {
-	r := Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: err.Error()}
+	text, remembered := err.Error(), ""
 	if slept {
-		r.Message += stillAsleep + applied.String()
+		remembered = stillAsleep + applied.String()
 	}
-	return r
+	if room := maxMessage - len(remembered); len(text) > room {
+		const more = "…"
+		text = strings.ToValidUTF8(text[:room-len(more)], "") + more
+	}
+	return Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: text + remembered}
 }
 
 // ReleasedRecord is that of a workload that was let go with so many replicas.
@@ -119,10 +134,18 @@ const (
 	untilField    = " until="
 )
 
-// String is the message. Each pass makes it, so it costs one allocation.
-func (a Applied) String() string {
+// String is the message.
+func (a Applied) String() string { return a.text(true) }
+
+// text is the message, with "-" for a count that is not held. Each pass makes it, so it
+// costs one allocation.
+func (a Applied) text(held bool) string {
 	b := append(make([]byte, 0, 96), replicasField...)
-	b = strconv.AppendInt(b, int64(a.Replicas), 10)
+	if held {
+		b = strconv.AppendInt(b, int64(a.Replicas), 10)
+	} else {
+		b = append(b, '-')
+	}
 	b = append(b, expectedField...)
 	b = strconv.AppendInt(b, int64(a.Expected), 10)
 	b = append(b, untilField...)
@@ -146,10 +169,24 @@ func ParseApplied(message string) (a Applied, ok bool) {
 	return a, true
 }
 
-// WakeTo is the count of a workload that is let go: the day's, if it still has the count
-// that was applied, else the one that it has.
+// Until is the boundary that the record names, nil for no record; zero if it names none.
+func (r *Record) Until() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	_, until, _ := strings.Cut(r.Message, untilField)
+	until, _, _ = strings.Cut(until, " ")
+	t, err := time.Parse(time.RFC3339, until)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// WakeTo is the count of a workload that is let go: the day's, if it has the count that was
+// applied, or less, else the one that it has. Who has more does not sleep.
 func (a Applied) WakeTo(w *Workload) int32 {
-	if w.Replicas != a.Replicas {
+	if w.Replicas > a.Replicas {
 		return w.Replicas
 	}
 	if n, err := night.ParseReplicas(w.Annotations[night.AnnotationExpected]); err == nil {
@@ -172,11 +209,33 @@ func appendBoundary(b []byte, t time.Time) []byte {
 func conditionRecord(d *appsv1.Deployment) *Record {
 	for i := range d.Status.Conditions {
 		if c := &d.Status.Conditions[i]; c.Type == ConditionAsleep {
-			r := Record{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+			r := keptRecord(c)
 			return sharedRecords.of(r, len(r.Reason)+len(r.Message), func() *Record { return &r })
 		}
 	}
 	return nil
+}
+
+// keptRecord is a condition as a record. Of one that is too large to be ours nothing is
+// kept that is, so that it reads as none of ours; only what it remembers of a night is.
+func keptRecord(c *appsv1.DeploymentCondition) Record {
+	r := Record{c.Status, c.Reason, c.Message, c.LastTransitionTime.Time}
+	switch c.Status {
+	case corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown:
+	default:
+		r.Status = ""
+	}
+	if len(r.Reason) > maxReason {
+		r.Reason = ""
+	}
+	if len(r.Message) > maxMessage {
+		i := strings.LastIndex(r.Message, stillAsleep)
+		if i < 0 || len(r.Message)-i > maxRemembered {
+			i = len(r.Message)
+		}
+		r.Message = strings.Clone(r.Message[i:])
+	}
+	return r
 }
 
 // condition is the record in the form that a Deployment carries.

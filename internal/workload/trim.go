@@ -23,18 +23,19 @@ const (
 	maxSharedText = 512
 )
 
-// Self is who this process is at the API server: the namespace and the name of its
-// ServiceAccount. The zero value, outside a Pod, is nobody's.
+// Self is who this process is: the namespace of its Pod and the name of its ServiceAccount;
+// without a name, which the API server may not tell, all of the namespace is taken for it.
+// The zero value, outside a Pod, is nobody's.
 type Self struct{ Namespace, ServiceAccount string }
 
-// SelfOf is who the API server says that we are, by the name of the user: ServiceAccounts
-// are called system:serviceaccount:NAMESPACE:NAME.
+// SelfOf is who a Pod in the namespace is, by the name that the API server has for its user:
+// ServiceAccounts are called system:serviceaccount:NAMESPACE:NAME.
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#service-account-tokens
-func SelfOf(user string) Self {
+func SelfOf(namespace, user string) Self {
 	rest, ok := strings.CutPrefix(user, "system:serviceaccount:")
-	namespace, name, ok2 := strings.Cut(rest, ":")
+	_, name, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 {
-		return Self{}
+		return Self{Namespace: namespace}
 	}
 	return Self{namespace, name}
 }
@@ -66,7 +67,7 @@ func (s Self) FromDeployment(d *appsv1.Deployment) *Workload {
 }
 
 func (s Self) runs(namespace string, spec *corev1.PodSpec) bool {
-	return s.ServiceAccount != "" && s.Namespace == namespace && s.ServiceAccount == spec.ServiceAccountName
+	return s.Namespace != "" && s.Namespace == namespace && (s.ServiceAccount == "" || s.ServiceAccount == spec.ServiceAccountName)
 }
 
 // trimMeta keeps what Workload says.

@@ -73,13 +73,19 @@ func TestTrimKeepsAll(t *testing.T) {
 
 func TestSelfOf(t *testing.T) {
 	for user, want := range map[string]workload.Self{
-		"system:serviceaccount:schedule-night:night": {Namespace: "schedule-night", ServiceAccount: "night"},
-		"system:serviceaccount:x":                    {},
-		"kubernetes-admin":                           {},
-		"unknown":                                    {},
+		"system:serviceaccount:schedule-night:night": {Namespace: "ours", ServiceAccount: "night"},
+		"system:serviceaccount:x":                    {Namespace: "ours"},
+		"unknown":                                    {Namespace: "ours"},
 	} {
-		if got := workload.SelfOf(user); got != want {
+		if got := workload.SelfOf("ours", user); got != want {
 			t.Errorf("%s: got %+v, want %+v", user, got, want)
+		}
+	}
+	// If the API server does not tell who we are, all of our namespace counts.
+	d := workloadtest.Deployment(3)
+	for namespace, want := range map[string]bool{"default": true, "other": false} {
+		if got := (workload.Self{Namespace: namespace}).FromDeployment(d).Ours; got != want {
+			t.Errorf("in namespace %s: ours %v", namespace, got)
 		}
 	}
 }

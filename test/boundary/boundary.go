@@ -6,6 +6,7 @@ package boundary
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,21 +39,29 @@ const (
 	namespaces  = 20
 	expected    = 3 // replicas in the day
 	condition   = "schedule-night.svc/Asleep"
+	optIn       = "schedule-night.svc/on"
 	accountUser = "system:serviceaccount:schedule-night:schedule-night"
 	settleLimit = 30 * time.Minute
 )
 
 // Options choose what is measured.
 type Options struct {
-	Program, Deploy string // the built controller; the folder of its manifests
-	N               int    // Deployments
-	QPS             int    // the controller's --kube-api-qps
-	Workers         int    // of the controller, and writers of the ceiling
+	Program, Deploy string  // the built controller; the folder of its manifests
+	N               int     // Deployments
+	Unannotated     float64 // share of them that is not annotated; boundaries and counts are of the others
+	QPS             int     // the controller's --kube-api-qps
+	Workers         int     // of the controller, and writers of the ceiling
 	Idle            time.Duration
-	Rollouts        bool      // run the controller manager too, and roll out at the boundary
-	Profiles        string    // folder for CPU profiles of the API server; "": none
-	Log             io.Writer // for progress
+	// Soon has the boundaries come at a second, by annotations, as soon as this machine is
+	// ready for them, and not at full minutes by the controller's --window.
+	Soon     bool
+	Rollouts bool      // run the controller manager too, and roll out at the boundary
+	Profiles string    // folder for CPU profiles of the API server; "": none
+	Log      io.Writer // for progress
 }
+
+// Managed is how many of the Deployments are the controller's.
+func (o Options) Managed() int { return o.N - int(float64(o.N)*o.Unannotated) }
 
 // Night is what happened at one boundary.
 type Night struct {
@@ -81,12 +90,12 @@ func (s shares) String() string {
 // Result is what Run measured.
 type Result struct {
 	Options
-	Ceilings               []time.Duration // of N scale writes by a bare loop, before and after
+	Ceilings               []time.Duration // of a scale write to each managed Deployment by a bare loop, before and after
 	CeilingCPU             []shares
 	Synced                 time.Duration // from the start of the process
 	Sleep, Wake            Night
 	IdleRequests           map[string]int // while nothing was due
-	Events                 int            // that arrived, of 2 N
+	Events                 int            // that arrived, of two for each managed Deployment
 	PeakRSS, SteadyRSS     int64          // bytes
 	CPU                    time.Duration
 	WrongAfter, Conditions int // Deployments with a wrong count, and with the right condition, at the end
@@ -112,6 +121,9 @@ type bench struct {
 
 // Run starts a control plane of its own and measures one night on it.
 func Run(ctx context.Context, o Options) (*Result, error) {
+	if o.Managed() < 1 || o.Unannotated < 0 {
+		return nil, fmt.Errorf("of %d Deployments a share of %v not annotated: want from 0 to less than 1", o.N, o.Unannotated)
+	}
 	b, stop, err := start(ctx, o)
 	if err != nil {
 		return nil, err
@@ -156,7 +168,8 @@ func start(ctx context.Context, o Options) (_ *bench, stop func(), err error) {
 
 func (b *bench) run(ctx context.Context) (*Result, error) {
 	r := &Result{Options: b.Options}
-	b.log("making %d Deployments in %d namespaces", b.N, namespaces)
+	managed := b.Managed()
+	b.log("making %d Deployments in %d namespaces, %d of them annotated", b.N, namespaces, managed)
 	if err := b.makeDeployments(ctx, ""); err != nil {
 		return nil, err
 	}
@@ -170,7 +183,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		took, err := b.ceiling(ctx, replicas)
 		r.Ceilings = append(r.Ceilings, took)
 		r.CeilingCPU = append(r.CeilingCPU, measured())
-		b.log("ceiling: %d scale writes in %v", b.N, took.Round(time.Millisecond))
+		b.log("ceiling: %d scale writes in %v", managed, took.Round(time.Millisecond))
 		return err
 	}
 	// A first loop that does not count: while an API server fills its watch cache, its
@@ -182,19 +195,18 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 
-	// The night is long enough for all that its start sets off to be over before its end.
-	length := (20*time.Second + time.Duration(b.N)*12*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
-	settle := 20*time.Second + time.Duration(b.N)*5*time.Millisecond
-	sleep := time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
-	wake := sleep.Add(length)
-	p, synced, err := b.startController(ctx, sleep.Format("15:04")+"-"+wake.Format("15:04"))
+	n, err := b.plan(ctx, r.Ceiling())
+	if err != nil {
+		return nil, err
+	}
+	p, synced, err := b.startController(ctx, n.window)
 	if err != nil {
 		return nil, err
 	}
 	defer p.Kill()
 	r.Synced = synced
 	b.log("synced %v after its start", synced.Round(time.Millisecond))
-	if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.status == corev1.ConditionFalse }); err != nil {
+	if err := b.watch.wait(ctx, managed, func(s *seen) bool { return s.status == corev1.ConditionFalse }); err != nil {
 		return nil, fmt.Errorf("conditions of the day: %w", err)
 	}
 
@@ -204,7 +216,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 		replicas int32
 		status   corev1.ConditionStatus
 		night    *Night
-	}{{"sleep", sleep, 0, corev1.ConditionTrue, &r.Sleep}, {"wake", wake, expected, corev1.ConditionFalse, &r.Wake}} {
+	}{{"sleep", n.sleep, 0, corev1.ConditionTrue, &r.Sleep}, {"wake", n.wake, expected, corev1.ConditionFalse, &r.Wake}} {
 		b.log("waiting for the %s boundary at %s", boundary.name, boundary.at.Format("15:04:05"))
 		if time.Now().After(boundary.at) {
 			return nil, fmt.Errorf("this machine is too slow: the %s boundary has passed already", boundary.name)
@@ -219,17 +231,17 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 		measured := b.shares(p.PID)
-		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas }); err != nil {
+		if err := b.watch.wait(ctx, managed, func(s *seen) bool { return s.replicas == boundary.replicas }); err != nil {
 			return nil, fmt.Errorf("the counts of the %s boundary: %w", boundary.name, err)
 		}
 		boundary.night.CPU = measured()
-		if err := b.watch.wait(ctx, b.N, func(s *seen) bool { return s.replicas == boundary.replicas && s.status == boundary.status }); err != nil {
+		if err := b.watch.wait(ctx, managed, func(s *seen) bool { return s.replicas == boundary.replicas && s.status == boundary.status }); err != nil {
 			return nil, fmt.Errorf("the conditions of the %s boundary: %w", boundary.name, err)
 		}
 		boundary.night.measure(b.watch.changes(boundary.replicas, boundary.at))
 		b.log("%s: first %v, last %v after the boundary", boundary.name, boundary.night.First.Round(time.Millisecond), boundary.night.Last.Round(time.Millisecond))
 	}
-	if r.Events, err = b.countEvents(ctx, 2*b.N); err != nil {
+	if r.Events, err = b.countEvents(ctx, 2*managed); err != nil {
 		return nil, err
 	}
 	quiet := time.Now()
@@ -239,7 +251,7 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	}
 	idleEnd := time.Now()
 	r.PeakRSS, r.SteadyRSS, r.CPU = usage(p.PID)
-	r.WrongAfter = b.N - b.watch.count(func(s *seen) bool { return s.replicas == expected })
+	r.WrongAfter = managed - b.watch.count(func(s *seen) bool { return s.replicas == expected })
 	r.Conditions = b.watch.count(func(s *seen) bool { return s.status == corev1.ConditionFalse })
 	if err := p.Stop(); err != nil {
 		return nil, err
@@ -247,11 +259,57 @@ func (b *bench) run(ctx context.Context) (*Result, error) {
 	if err := ceiling(expected + 1); err != nil {
 		return nil, err
 	}
-	return r, b.audit(r, sleep, wake, quiet, idleEnd)
+	return r, b.audit(r, n.sleep, n.wake, quiet, idleEnd)
 }
 
-// forEach calls f for each Deployment, from as many goroutines as there are workers.
-func (b *bench) forEach(f func(i int) error) error {
+// night is when all Deployments sleep and wake, and the controller's --window.
+type night struct {
+	sleep, wake time.Time
+	window      string
+}
+
+// plan finds a night that begins when the controller has started and settled, and is long
+// enough for all that its start sets off to be over before its end.
+func (b *bench) plan(ctx context.Context, ceiling time.Duration) (n night, err error) {
+	window := func(from, to time.Time) string { return from.Format("15:04") + "-" + to.Format("15:04") }
+	if !b.Soon {
+		length := (20*time.Second + time.Duration(b.Managed())*12*time.Millisecond + time.Minute - 1).Truncate(time.Minute)
+		settle := 20*time.Second + time.Duration(b.Managed())*5*time.Millisecond
+		n.sleep = time.Now().UTC().Add(settle + time.Minute).Truncate(time.Minute)
+		n.wake = n.sleep.Add(length)
+		n.window = window(n.sleep, n.wake)
+		return n, nil
+	}
+	// The annotations cost one more loop. What follows takes the controller little more
+	// than a loop each time.
+	n.sleep = time.Now().UTC().Add(10*time.Second + 3*ceiling).Truncate(time.Second)
+	n.wake = n.sleep.Add(10*time.Second + 4*ceiling).Truncate(time.Second)
+	end := n.wake.Truncate(time.Minute)
+	if !end.After(n.sleep) { // a window that is over by then would have no delay
+		end = end.Add(time.Minute)
+		n.wake = end
+	}
+	n.window = "21:00-07:00" // of nobody
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
+		"schedule-night.svc/window":      window(n.sleep.Add(-time.Hour), end),
+		"schedule-night.svc/awake-until": n.sleep.Format(time.RFC3339),
+		"schedule-night.svc/wake-delay":  n.wake.Sub(end).String(),
+	}}})
+	if err != nil {
+		return n, fmt.Errorf("writing a patch: %w", err)
+	}
+	return n, b.forEach(b.Managed(), func(i int) error {
+		ns, name := place(i)
+		if _, err := b.plane.Client.AppsV1().Deployments(ns).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("setting the night: %w", err)
+		}
+		return nil
+	})
+}
+
+// forEach calls f for each of the first n Deployments, from as many goroutines as there are
+// workers.
+func (b *bench) forEach(n int, f func(i int) error) error {
 	work := make(chan int)
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -267,13 +325,13 @@ func (b *bench) forEach(f func(i int) error) error {
 			}
 		})
 	}
-	for i := range b.N {
+	for i := range n {
 		work <- i
 	}
 	close(work)
 	group.Wait()
 	if len(errs) > 0 {
-		return fmt.Errorf("%d of %d failed, the first: %w", len(errs), b.N, errs[0])
+		return fmt.Errorf("%d of %d failed, the first: %w", len(errs), n, errs[0])
 	}
 	return nil
 }
@@ -283,7 +341,8 @@ func place(i int) (namespace, name string) {
 }
 
 // makeDeployments makes Deployments of a realistic size: two containers, a dozen
-// environment variables each. They have a window of their own unless it is empty.
+// environment variables each. The first of them are annotated, which in each namespace
+// is the same share; these have a window of their own unless it is empty.
 func (b *bench) makeDeployments(ctx context.Context, window string) error {
 	for i := range namespaces {
 		ns, _ := place(i)
@@ -295,18 +354,19 @@ func (b *bench) makeDeployments(ctx context.Context, window string) error {
 	for i := range 12 {
 		env = append(env, corev1.EnvVar{Name: fmt.Sprintf("APPLICATION_SETTING_%d", i), Value: strings.Repeat("value ", 6)})
 	}
-	return b.forEach(func(i int) error {
+	managed := b.Managed()
+	return b.forEach(b.N, func(i int) error {
 		ns, name := place(i)
 		labels := map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": ns}
 		container := corev1.Container{Image: "registry.example.com/team/" + name + ":v1.2.3", Env: env}
 		app, sidecar := container, container
 		app.Name, sidecar.Name = "app", "sidecar"
-		annotations := map[string]string{
-			"schedule-night.svc/on": "true", "schedule-night.svc/expected": strconv.Itoa(expected),
-			"example.com/description": strings.Repeat("what this is for. ", 10),
-		}
-		if window != "" {
-			annotations["schedule-night.svc/window"] = window
+		annotations := map[string]string{"example.com/description": strings.Repeat("what this is for. ", 10)}
+		if i < managed {
+			annotations[optIn], annotations["schedule-night.svc/expected"] = "true", strconv.Itoa(expected)
+			if window != "" {
+				annotations["schedule-night.svc/window"] = window
+			}
 		}
 		_, err := b.plane.Client.AppsV1().Deployments(ns).Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
@@ -323,11 +383,11 @@ func (b *bench) makeDeployments(ctx context.Context, window string) error {
 	})
 }
 
-// ceiling is how long a bare loop takes for one scale write to each Deployment, with
-// as many writers as the controller has, the same kind of request, audit and watcher.
+// ceiling is how long a bare loop takes for one scale write to each managed Deployment,
+// with as many writers as the controller has, the same kind of request, audit and watcher.
 func (b *bench) ceiling(ctx context.Context, replicas int32) (time.Duration, error) {
 	begun := time.Now()
-	err := b.forEach(func(i int) error {
+	err := b.forEach(b.Managed(), func(i int) error {
 		ns, name := place(i)
 		s := b.watch.get(ns + "/" + name)
 		_, err := b.client.AppsV1().Deployments(ns).UpdateScale(ctx, name, &autoscalingv1.Scale{
@@ -422,7 +482,7 @@ type seen struct {
 	changed  map[int32]time.Time // when it last came to a count
 }
 
-// observer watches all Deployments, as anybody may.
+// observer watches all Deployments, as anybody may, and remembers those that are annotated.
 type observer struct {
 	mu    sync.Mutex
 	byKey map[string]*seen
@@ -452,7 +512,7 @@ func observe(ctx context.Context, client kubernetes.Interface) (*observer, error
 }
 
 func (o *observer) see(d *appsv1.Deployment) {
-	if !strings.HasPrefix(d.Namespace, "team-") {
+	if d.Annotations[optIn] == "" {
 		return
 	}
 	now := time.Now()
@@ -650,10 +710,14 @@ func (r *Result) Table() string {
 	if r.Rollouts {
 		beside = "the controller manager running, a rollout of every tenth Deployment at each boundary"
 	}
+	managed := r.Managed()
+	if managed < r.N {
+		beside += fmt.Sprintf("; %d are not annotated, all rows are about the other %d", r.N-managed, managed)
+	}
 	fmt.Fprintf(&b, "N=%d QPS=%d WORKERS=%d, %s\n\n", r.N, r.QPS, r.Workers, beside)
 	row("", "to sleep", "to wake")
 	row("---", "---", "---")
-	row("ceiling: bare loop of N scale writes, before and after", ms(r.Ceilings[0]), ms(r.Ceilings[len(r.Ceilings)-1]))
+	row(fmt.Sprintf("ceiling: bare loop of %d scale writes, before and after", managed), ms(r.Ceilings[0]), ms(r.Ceilings[len(r.Ceilings)-1]))
 	row("processors in that loop", r.CeilingCPU[0].String(), r.CeilingCPU[len(r.CeilingCPU)-1].String())
 	each("first change after the boundary", func(n *Night) string { return ms(n.First) })
 	each("p50", func(n *Night) string { return ms(n.P50) })
@@ -667,7 +731,7 @@ func (r *Result) Table() string {
 	fmt.Fprintf(&b, "\n| | |\n| --- | --- |\n")
 	both := func(name, value string) { fmt.Fprintf(&b, "| %s | %s |\n", name, value) }
 	both(fmt.Sprintf("requests in %v of nothing to do", r.Idle), counts(r.IdleRequests))
-	both("events that arrived", fmt.Sprintf("%d of %d", r.Events, 2*r.N))
+	both("events that arrived", fmt.Sprintf("%d of %d", r.Events, 2*managed))
 	both("wrong counts at the end", strconv.Itoa(r.WrongAfter))
 	both("start to synced", ms(r.Synced))
 	both("peak RSS, steady RSS", mb(r.PeakRSS)+", "+mb(r.SteadyRSS))

@@ -14,7 +14,7 @@ func TestBoundary(t *testing.T) {
 	if program == "" {
 		t.Fatal("SCHEDULE_NIGHT must name the program to test; make test-e2e builds it and does so")
 	}
-	r, err := Run(t.Context(), Options{Program: program, Deploy: "../../deploy", N: 2000, QPS: -1, Workers: 16, Idle: 10 * time.Second, Log: os.Stderr})
+	r, err := Run(t.Context(), Options{Program: program, Deploy: "../../deploy", N: 2000, QPS: -1, Workers: 16, Idle: 10 * time.Second, Soon: true, Log: os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,11 @@ func TestBoundary(t *testing.T) {
 		if n.Scales != r.N || n.Conflicts != 0 || n.Requests["patch deployments/status"] != r.N {
 			t.Errorf("%s: %d scale writes, %d conflicts, requests %v", name, n.Scales, n.Conflicts, n.Requests)
 		}
-		if n.Last > 3*r.Ceiling() { // a machine may be busy; the benchmark has the real figure
+		limit := 3 * r.Ceiling() // a machine may be busy; the benchmark has the real figure
+		if name == "sleep" {
+			limit *= 2 // two writes, of which the ceiling is one: it is recorded before it is done
+		}
+		if n.Last > limit {
 			t.Errorf("%s: the last change came after %v, the ceiling is %v", name, n.Last, r.Ceiling())
 		}
 	}

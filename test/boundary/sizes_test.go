@@ -73,7 +73,9 @@ func TestInvalidAndLarge(t *testing.T) {
 			t.Fatalf("%s: %v, want %d", what, requests(""), want)
 		}
 	}
+	b.log("all %d are known to be invalid", b.N)
 	quiet("create events", b.N)
+	b.log("all events arrived")
 	before := requests("")
 	if before["patch deployments/status"] != b.N || before["create events"] != b.N || before["update deployments/scale"] != 0 {
 		t.Errorf("for %d wrong windows: %v", b.N, before)
@@ -99,6 +101,7 @@ func TestInvalidAndLarge(t *testing.T) {
 		waitForMessage(t, b, ns, name, window)
 	}
 	quiet("patch deployments/status", b.N+edits)
+	b.log("%d edits of one Deployment are told", edits)
 	if about := requests(name); about["create events"]+about["patch events"] > 40 {
 		t.Errorf("%d edits of one Deployment made %v", edits, about)
 	}
@@ -117,6 +120,7 @@ func TestInvalidAndLarge(t *testing.T) {
 
 	// Two resyncs later nothing more has been written.
 	settled := requests("")
+	b.log("idle for two resyncs")
 	idle, cancel := context.WithTimeout(ctx, 12*time.Second)
 	defer cancel()
 	<-idle.Done()

@@ -1,6 +1,6 @@
 // Package cluster runs a Kubernetes control plane of real parts on this machine:
-// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok for
-// nodes on which Pods become Ready. All listen on loopback only.
+// etcd, kube-apiserver, kube-controller-manager and kube-scheduler; and nodes, simulated
+// in this process, on which Pods become Ready. All listen on loopback only.
 package cluster
 
 import (
@@ -10,7 +10,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	_ "embed"
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
@@ -26,15 +25,14 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"schedule-night/test/cluster/nodes"
 )
 
 const (
@@ -51,7 +49,7 @@ type Options struct {
 	Log io.Writer // for progress; nil: none
 	// Storage leaves out all but etcd and the API server.
 	Storage bool
-	// Nodes is how many kwok nodes to make; 0: one.
+	// Nodes is how many nodes to make; 0: one.
 	Nodes int
 	// Flags are added to those of a part, by its name.
 	Flags map[string][]string
@@ -64,13 +62,18 @@ type Cluster struct {
 	Config     *rest.Config
 	Client     *kubernetes.Clientset
 
+	log    io.Writer
 	paths  map[string]string
 	server string // URL
 	flags  map[string][]string
 	order  []string // of starting
+	// leave ends what this process does for the cluster.
+	leave func()
 
 	mu    sync.Mutex
 	parts map[string]*part
+
+	audited audited
 }
 
 // part is a running program.
@@ -85,7 +88,6 @@ var users = map[string]struct{ name, group string }{
 	"admin":           {"admin", "system:masters"},
 	ControllerManager: {"system:kube-controller-manager", ""},
 	Scheduler:         {"system:kube-scheduler", ""},
-	Kwok:              {"kwok", "system:masters"},
 }
 
 // Start builds what is missing, starts a control plane, and returns when it is
@@ -95,8 +97,12 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if log == nil {
 		log = io.Discard
 	}
-	c := &Cluster{Dir: options.Dir, parts: map[string]*part{}, flags: map[string][]string{}}
-	if c.paths, err = Build(ctx, log); err != nil {
+	c := &Cluster{Dir: options.Dir, log: log, parts: map[string]*part{}, flags: map[string][]string{}, leave: func() {}}
+	var needed []string // all
+	if options.Storage {
+		needed = storagePrograms
+	}
+	if c.paths, err = Build(ctx, log, needed...); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -116,20 +122,42 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 		c.order = []string{Etcd, APIServer}
 		return c, nil
 	}
-	c.order = []string{Etcd, APIServer, ControllerManager, Scheduler, Kwok}
+	c.order = []string{Etcd, APIServer, ControllerManager, Scheduler}
 	for _, name := range c.order[2:] {
 		if err := c.StartPart(ctx, name); err != nil {
 			return nil, err
 		}
 	}
-	if err := c.makeNodes(ctx, max(options.Nodes, 1)); err != nil {
+	if err := c.Join(ctx, func(ctx context.Context, config *rest.Config) (func(), error) {
+		return nodes.Start(ctx, config, max(options.Nodes, 1), false)
+	}); err != nil {
 		return nil, err
 	}
 	return c, c.waitForServiceAccounts(ctx)
 }
 
+// Join has this process take a part's place until the cluster stops: start returns when
+// that part is at work, ends it when its context is done, and returns a function that
+// waits for that.
+func (c *Cluster) Join(ctx context.Context, start func(context.Context, *rest.Config) (wait func(), err error)) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it ends in its order
+	wait, err := start(ctx, c.Config)
+	if err != nil {
+		cancel()
+		return err
+	}
+	before := c.leave
+	c.leave = func() {
+		cancel()
+		wait()
+		before()
+	}
+	return nil
+}
+
 // Stop ends all parts, the last started first, and returns when they are gone.
 func (c *Cluster) Stop() {
+	c.leave()
 	for i := len(c.order) - 1; i >= 0; i-- {
 		c.StopPart(c.order[i])
 	}
@@ -194,7 +222,6 @@ func (c *Cluster) prepare(options Options) error {
 		"tokens.csv":          tokens.String(),
 		"service-account.key": key,
 		"audit-policy.yaml":   auditPolicy,
-		"kwok.yaml":           kwokStages,
 	} {
 		if err := os.WriteFile(file(name), []byte(content), 0o600); err != nil {
 			return fmt.Errorf("preparing the cluster: %w", err)
@@ -227,7 +254,6 @@ func (c *Cluster) prepare(options Options) error {
 		"--authorization-kubeconfig=" + c.kubeconfig(Scheduler),
 		"--bind-address=127.0.0.1", "--secure-port=" + ports[4], "--cert-dir=" + file("scheduler"), "--leader-elect=false",
 	}
-	c.flags[Kwok] = []string{"--kubeconfig=" + c.kubeconfig(Kwok), "--config=" + file("kwok.yaml"), "--manage-all-nodes", "--node-lease-duration-seconds=40"}
 	for name, flags := range options.Flags {
 		c.flags[name] = append(c.flags[name], flags...)
 	}
@@ -249,9 +275,6 @@ rules:
   - {group: coordination.k8s.io, resources: [leases]}
 - level: Metadata
 `
-
-//go:embed kwok.yaml
-var kwokStages string
 
 func (c *Cluster) serverCert() string { return filepath.Join(c.Dir, "apiserver", "apiserver.crt") }
 
@@ -291,7 +314,14 @@ func (c *Cluster) StartPart(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("opening the log of %s: %w", name, err)
 	}
-	defer log.Close() // the child has its own
+	defer log.Close()        // the child has its own
+	if c.paths[name] == "" { // the storage alone was asked for until now
+		paths, err := Build(ctx, c.log, name)
+		if err != nil {
+			return err
+		}
+		c.paths[name] = paths[name]
+	}
 	cmd := exec.Command(c.paths[name], c.flags[name]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = childAttributes()
@@ -392,27 +422,6 @@ func (c *Cluster) tail(name string) string {
 	}
 	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-15):], []byte("\n")))
-}
-
-// makeNodes makes nodes that kwok keeps alive.
-func (c *Cluster) makeNodes(ctx context.Context, n int) error {
-	capacity := corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourceMemory: resource.MustParse("4Ti"), corev1.ResourcePods: resource.MustParse("100000"),
-	}
-	for i := range n {
-		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:        "node-" + strconv.Itoa(i),
-				Labels:      map[string]string{corev1.LabelHostname: "node-" + strconv.Itoa(i)},
-				Annotations: map[string]string{"kwok.x-k8s.io/node": "fake"},
-			},
-			Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
-		}
-		if _, err := c.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("making a node: %w", err)
-		}
-	}
-	return nil
 }
 
 // waitForServiceAccounts waits for what Pods need before they can be made: the

@@ -1,8 +1,9 @@
 // Package docs checks what is written about the program against the program: links,
-// and the names of flags, metrics, annotations and reasons.
+// paths, and the names of rooms, flags, metrics, states, annotations and reasons.
 package docs
 
 import (
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -186,23 +188,109 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// constants are the strings in the program's source that the pattern's group finds.
-func constants(t *testing.T, pattern string) map[string]bool {
+// sources are the files that the program is built from, by their paths in the repository:
+// no tests, and no helpers of tests.
+var sources = sync.OnceValues(func() ([]string, error) {
+	list := exec.Command("go", "list", "-deps", "-f", `{{if and .Module .Module.Main}}{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}}{{"\n"}}{{end}}{{end}}`, ".")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", list.Args, err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, file := range strings.Fields(string(out)) {
+		path, err := filepath.Rel(top, file)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, filepath.ToSlash(path))
+	}
+	return paths, nil
+})
+
+func sourcePaths(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*.go"))
+	paths, err := sources()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return paths
+}
+
+// constants are the strings in the program's source that the pattern's group finds.
+func constants(t *testing.T, pattern string) map[string]bool {
+	t.Helper()
 	found := map[string]bool{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, filepath.Base(file)), -1) {
+	for _, path := range sourcePaths(t) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(t, path), -1) {
 			found[m[1]] = true
 		}
 	}
 	return found
+}
+
+// TestRooms: the architecture has a line for each package, and for each file at the top.
+func TestRooms(t *testing.T) {
+	text := read(t, "docs/architecture.md")
+	rooms := map[string]bool{}
+	for _, path := range sourcePaths(t) {
+		if dir := filepath.ToSlash(filepath.Dir(path)); dir != "." {
+			path = dir
+		}
+		rooms[path] = true
+	}
+	if len(rooms) < 10 {
+		t.Errorf("only %d rooms", len(rooms))
+	}
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		if !strings.Contains(text, "](../"+room+")") {
+			t.Errorf("docs/architecture.md does not name %s", room)
+		}
+	}
+}
+
+// TestPaths: where a document names a file, there is one.
+func TestPaths(t *testing.T) {
+	path := regexp.MustCompile("`(?:\\./)?((?:deploy|docs|examples|internal|test|tools)/[A-Za-z0-9_./-]+)`")
+	found := 0
+	for name, text := range documents(t) {
+		for _, m := range path.FindAllStringSubmatch(prose(text), -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s: there is no %s", name, m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("only %d paths found", found)
+	}
+}
+
+// TestStates: the documents name no state that the program does not have, and the
+// reference explains each that it has.
+func TestStates(t *testing.T) {
+	states := constants(t, `(?m)^\s*[A-Z][a-z]+ +State = "([a-z]+)"`)
+	if len(states) < 5 {
+		t.Errorf("only %d states in the source", len(states))
+	}
+	reference := read(t, "docs/reference.md")
+	for _, state := range slices.Sorted(maps.Keys(states)) {
+		if !regexp.MustCompile("(?m)^\\| `" + state + "` +\\|").MatchString(reference) {
+			t.Errorf("docs/reference.md does not explain the state %s", state)
+		}
+	}
+	mention := regexp.MustCompile(`schedule_night_deployments\{state="([a-z]+)"`)
+	for path, text := range documents(t) {
+		for _, m := range mention.FindAllStringSubmatch(text, -1) {
+			if !states[m[1]] {
+				t.Errorf("%s: the program has no state %s", path, m[1])
+			}
+		}
+	}
 }
 
 // TestNames: the documents name no metric, annotation or reason that the program does
@@ -213,8 +301,8 @@ func TestNames(t *testing.T) {
 		min                   int
 	}{
 		{"metric", `"((?:schedule_night|controller)_[a-z_]+)"`, `\b((?:schedule_night|controller)_[a-z]+_[a-z_]*[a-z])`, 10},
-		{"annotation or condition", `annotationPrefix \+ "([A-Za-z-]+)"`, `\b(?:schedule-night\.svc|sn)/([A-Za-z](?:[A-Za-z-]*[A-Za-z])?)`, 10},
-		{"reason", `(?m)^\s*Reason[A-Za-z]+ += "([A-Za-z]+)"`, `(?:[Ee]vents?|reason) \x60?([A-Z][a-z]+[A-Z][a-zA-Z]+)`, 10},
+		{"annotation or condition", `\bPrefix \+ "([A-Za-z-]+)"`, `\b(?:schedule-night\.svc|sn)/([A-Za-z](?:[A-Za-z-]*[A-Za-z])?)`, 10},
+		{"reason", `(?m)^\s*[Rr]eason[A-Za-z]+ += "([A-Za-z]+)"`, `(?:[Ee]vents?|reason) \x60?([A-Z][a-z]+[A-Z][a-zA-Z]+)`, 10},
 	} {
 		has := constants(t, kind.source)
 		if len(has) < kind.min {

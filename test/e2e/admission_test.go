@@ -138,11 +138,11 @@ func annotated(list ...string) map[string]string {
 	return annotations
 }
 
-// caseRows are the rows of a tab-separated file of testdata/cases, as maps from its
-// heading.
+// caseRows are the rows of a tab-separated file of the language's own tests, as maps
+// from its heading.
 func caseRows(t *testing.T, file string) []map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(repoFile("testdata/cases/" + file))
+	text, err := os.ReadFile(repoFile("internal/night/testdata/cases/" + file))
 	if err != nil {
 		t.Fatal(err)
 	}

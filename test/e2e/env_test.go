@@ -33,11 +33,10 @@ import (
 )
 
 const (
-	prefix      = "schedule-night.svc/"
-	condition   = prefix + "Asleep"
-	namespace   = "schedule-night" // of the controller
-	account     = "schedule-night"
-	accountUser = "system:serviceaccount:schedule-night:schedule-night"
+	prefix    = "schedule-night.svc/"
+	condition = prefix + "Asleep"
+	namespace = "schedule-night" // of the controller
+	account   = "schedule-night"
 
 	// eventually is more than any wait should need; what is to happen within a
 	// given time is measured.
@@ -66,8 +65,11 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	plane, err = cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stderr, Nodes: 3, Flags: map[string][]string{
-		// An autoscaler's day in seconds.
+		// Many tests at once: none is to wait for the Pods of another.
+		cluster.Scheduler: {"--kube-api-qps=1000", "--kube-api-burst=1000"},
+		// And an autoscaler's day in seconds.
 		cluster.ControllerManager: {
+			"--kube-api-qps=1000", "--kube-api-burst=1000",
 			"--horizontal-pod-autoscaler-sync-period=1s", "--horizontal-pod-autoscaler-downscale-stabilization=3s",
 			"--horizontal-pod-autoscaler-cpu-initialization-period=1s", "--horizontal-pod-autoscaler-initial-readiness-delay=1s",
 		},
@@ -154,9 +156,55 @@ var quickElection = []string{"--leader-elect-lease-duration=6s", "--leader-elect
 // the test has ended it otherwise.
 func start(t *testing.T, args ...string) *controller {
 	t.Helper()
+	return startWith(t, kubeconfig, args...)
+}
+
+func startWith(t *testing.T, kubeconfig string, args ...string) *controller {
+	t.Helper()
 	c := launch(t, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	c.waitReady()
 	return c
+}
+
+// tenant is a namespace with an installation of its own: its controllers have their own
+// Lease, see no other namespace, and have no right in one. So its test runs side by side
+// with those of other tenants, when the tests of the whole cluster's controller are over.
+type tenant struct{ ns, kubeconfig string }
+
+// makeTenant makes a namespace, and installs deploy/ for it alone.
+func makeTenant(t *testing.T) *tenant {
+	t.Helper()
+	ns := makeNamespace(t)
+	overlay, err := filepath.EvalSymlinks(t.TempDir()) // kustomize knows folders by their real names
+	if err != nil {
+		t.Fatal(err)
+	}
+	deploy, err := filepath.Abs(repoFile("deploy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if deploy, err = filepath.EvalSymlinks(deploy); err != nil {
+		t.Fatal(err)
+	}
+	if deploy, err = filepath.Rel(overlay, deploy); err != nil { // nor does it take absolute ones
+		t.Fatal(err)
+	}
+	kustomization := fmt.Sprintf("namespace: %[1]s\nresources: [%[2]s]\ncomponents: [%[2]s/components/one-namespace, %[2]s/components/without-admin]\n", ns, deploy)
+	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, "apply", "-k", overlay)
+	path, err := plane.ServiceAccountKubeconfig(t.Context(), ns, account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tenant{ns, path}
+}
+
+// start is like the function of that name, in the tenant's namespace.
+func (n *tenant) start(t *testing.T, args ...string) *controller {
+	t.Helper()
+	return startWith(t, n.kubeconfig, append([]string{"--namespace", n.ns}, args...)...)
 }
 
 // launch starts the program with the arguments and no more.
@@ -438,14 +486,17 @@ func annotate(t *testing.T, ns, name string, annotations ...string) {
 
 type request = cluster.Request
 
-// audit reads all requests of the controller's ServiceAccount that ok picks.
+// audit reads all requests of controllers' ServiceAccounts, the tenants' too, that ok picks.
 func audit(t *testing.T, ok func(*request) bool) []*request {
 	t.Helper()
-	list, err := plane.Audited(accountUser)
+	list, err := plane.Audited("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(list, func(r *request) bool { return !ok(r) })
+	return slices.DeleteFunc(list, func(r *request) bool {
+		user := r.User.Username
+		return !strings.HasPrefix(user, "system:serviceaccount:") || !strings.HasSuffix(user, ":"+account) || !ok(r)
+	})
 }
 
 // repoFile is a file of the repository.

@@ -41,7 +41,7 @@ func TestRights(t *testing.T) {
 	deployments := client.AppsV1().Deployments(ns)
 
 	patchStatus := func(body string) error {
-		_, err := deployments.Patch(ctx, d.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		_, err := deployments.Patch(ctx, d.Name, types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{FieldManager: account}, "status")
 		return err
 	}
 	ourCondition := `{"status":{"conditions":[{"type":"` + condition + `","status":"False","reason":"DayWindow","message":"m"}]}}`

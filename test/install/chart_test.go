@@ -205,7 +205,7 @@ func TestChartSchema(t *testing.T) {
 		{`flags.workers=0`, "/flags/workers"},
 		{`flags.hpa-aware="yes"`, "/flags/hpa-aware"},
 		{`flags.listen-address="8080"`, "/flags/listen-address"},
-		{`flags.log-format="xml"`, "/flags/log-format"},
+		{`flags.logging-format="xml"`, "/flags/logging-format"},
 		{`extraArgs="-v=4"`, "/extraArgs"},
 		{`admissionPolicy=false`, "/admissionPolicy"},
 		{`networkPolicy.apiServerPorts=[]`, "/networkPolicy/apiServerPorts"},

@@ -12,8 +12,8 @@ import (
 	"schedule-night/internal/night"
 )
 
-// These tests need no more than schedule.go and convertweek.go: make fuzz builds them
-// without client-go.
+// These tests need no more of this package than week.go: make fuzz builds the two files
+// alone, without client-go.
 
 // TestSleepWeekdays is about what kube-green takes for days, and what it does not.
 func TestSleepWeekdays(t *testing.T) {

@@ -5,12 +5,13 @@ package nighttest
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/bits"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -37,9 +38,8 @@ var (
 	End   = time.Date(2041, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Zones is all that time/tzdata has, from the archive that it is generated
-// from: time.LoadLocation prefers the system's files, which may be of another
-// release.
+// Zones is all that the toolchain's database has. time.LoadLocation prefers the
+// system's files, which may be of another release.
 type Zones struct {
 	Names  []string
 	ByName map[string]*time.Location
@@ -56,15 +56,12 @@ type Place struct {
 }
 
 var loadZones = sync.OnceValues(func() (*Zones, error) {
-	root := os.Getenv("GOROOT")
-	if root == "" {
-		out, err := exec.Command("go", "env", "GOROOT").Output()
-		if err != nil {
-			return nil, fmt.Errorf("asking for GOROOT: %w", err)
-		}
-		root = strings.TrimSpace(string(out))
+	// The program's own: the toolchain that runs the test may have another release of it.
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return nil, errors.New("the folder of this file is not known")
 	}
-	archive, err := zip.OpenReader(filepath.Join(root, "lib", "time", "zoneinfo.zip"))
+	archive, err := zip.OpenReader(filepath.Join(filepath.Dir(file), "..", "zoneinfo.zip"))
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +250,10 @@ func (r *Schedule) union(c *Clock) []Span {
 			}
 			night := Span{c.instant(date*MinutesPerDay + item.Start), c.instant(endDate*MinutesPerDay + item.End)}
 			if night.start.Before(night.end) {
-				night.end = night.end.Add(r.wakeDelay)
+				// A delay prolongs a night that was slept, to its end at least.
+				if night.end.After(r.AwakeUntil) {
+					night.end = night.end.Add(r.wakeDelay)
+				}
 				all = append(all, night)
 			}
 		}
@@ -419,6 +419,7 @@ type drawer struct {
 	Date, Spread int   // dates lie this far from date
 	minutes      []int // of the day, that are of interest
 	Sparse       bool  // few boundaries: a night or two in all, or a day or two
+	Crowded      bool  // more items than anybody writes by hand
 }
 
 // NewDrawer draws dates near an instant, at most spread days away.
@@ -552,15 +553,21 @@ func (d *drawer) Text(tokens []string) string {
 // changes anyway.
 func (d *drawer) override(c *Case) (time.Time, string) {
 	at := UniformTime(d.T, c.Clock.From, c.Clock.Until)
+	delay := c.wakeDelay
+	if Among(d.T, true, false) { // where something changes, or would without a delay
+		c.wakeDelay = 0
+	}
+	c.nights = c.union(c.Clock)
 	if list := c.Boundaries(); len(list) > 0 && Among(d.T, true, false) {
 		at = list[Uniform(d.T, len(list))].Add(Among(d.T, 0, 1, -1, time.Minute))
 	}
+	c.wakeDelay = delay
 	zone := time.FixedZone("", (Uniform(d.T, 28*60)-14*60)*60)
 	return at, at.In(zone).Format(time.RFC3339Nano)
 }
 
 // Schedule draws the annotations of a case. The zone is either the default or
-// named by an annotation, which finds the machine's own file if it has one.
+// named by an annotation, which finds the program's own copy.
 func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clock) *Case {
 	c := &Case{Annotations: map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}}
 	loc := z.ByName[zone]
@@ -573,6 +580,10 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 	}
 	c.Clock = clock(loc)
 	items, tokens := d.Window()
+	for d.Crowded && len(items) < 10 {
+		more, moreTokens := d.Window()
+		items, tokens = append(items, more...), append(append(tokens, ","), moreTokens...)
+	}
 	c.items, c.Annotations[night.AnnotationWindow] = items, d.Text(tokens)
 	if Among(d.T, false, d.Sparse, true) {
 		c.except, tokens = d.Days()
@@ -585,7 +596,6 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 			LongestDelay-time.Minute, LongestDelay-1, LongestDelay)
 		c.Annotations[night.AnnotationWakeDelay] = c.wakeDelay.String()
 	}
-	c.nights = c.union(c.Clock)
 	overrides := Among(d.T, "", "", "", "awake", "asleep", "both")
 	if overrides == "awake" || overrides == "both" {
 		c.AwakeUntil, c.Annotations[night.AnnotationAwakeUntil] = d.override(c)
@@ -593,6 +603,7 @@ func (d *drawer) Schedule(z *Zones, zone string, clock func(*time.Location) *Clo
 	if overrides == "asleep" || overrides == "both" {
 		c.AsleepUntil, c.Annotations[night.AnnotationAsleepUntil] = d.override(c)
 	}
+	c.nights = c.union(c.Clock)
 	c.Parsed = Parse(d.T, c.Annotations, z.ByName[zone])
 	return c
 }
@@ -611,7 +622,9 @@ func Parse(t rapid.TB, annotations map[string]string, loc *time.Location) night.
 func DrawCase(z *Zones) *rapid.Generator[*Case] {
 	return rapid.Custom(func(t *rapid.T) *Case {
 		p := DrawPlace(t, z)
-		return NewDrawer(t, p.At, 3).Schedule(z, p.Zone, func(loc *time.Location) *Clock {
+		d := NewDrawer(t, p.At, 3)
+		d.Crowded = Among(t, false, false, false, false, true)
+		return d.Schedule(z, p.Zone, func(loc *time.Location) *Clock {
 			return WalkClock(loc, p.At.AddDate(0, 0, -8), p.At.AddDate(0, 0, 10))
 		})
 	})

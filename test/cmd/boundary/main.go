@@ -19,6 +19,7 @@ func main() {
 	flag.StringVar(&o.Program, "program", "", "the built controller")
 	flag.StringVar(&o.Deploy, "deploy", "", "the folder of its manifests")
 	flag.IntVar(&o.N, "n", 2000, "Deployments")
+	flag.Float64Var(&o.Unannotated, "unannotated", 0, "share of them that is not annotated, from 0 to 1")
 	flag.IntVar(&o.QPS, "qps", -1, "the controller's --kube-api-qps")
 	flag.IntVar(&o.Workers, "workers", 16, "the controller's --workers, and the writers of the ceiling")
 	flag.DurationVar(&o.Idle, "idle", 3*time.Minute, "how long to watch while nothing is due")

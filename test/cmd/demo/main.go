@@ -20,9 +20,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 
 	"schedule-night/test/cluster"
+	"schedule-night/test/cluster/nodes"
+	"schedule-night/test/cluster/workloads"
 )
 
 const (
@@ -66,8 +70,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer os.RemoveAll(dir)
 
-	say("Starting a control plane: etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok (about 10 s)")
-	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stdout, Nodes: 2})
+	say("Starting a control plane: etcd, kube-apiserver and Kubernetes' controllers of Deployments. Nodes and Pods are simulated")
+	plane, err := cluster.Start(ctx, cluster.Options{Dir: dir, Log: os.Stdout, Storage: true})
 	if err != nil {
 		return err
 	}
@@ -75,6 +79,19 @@ func run(ctx context.Context, args []string) error {
 		plane.Stop()
 		say("The control plane is stopped, its data removed.")
 	}()
+	klog.SetLogger(klog.Logger{}) // what those controllers try again is not of interest
+	// Of the controller manager and the scheduler, this is all that a Deployment needs;
+	// to build them would take minutes.
+	for _, join := range []func(context.Context, *rest.Config) (func(), error){
+		workloads.Start,
+		func(ctx context.Context, config *rest.Config) (func(), error) {
+			return nodes.Start(ctx, config, 2, true)
+		},
+	} {
+		if err := plane.Join(ctx, join); err != nil {
+			return err
+		}
+	}
 	d := &demo{plane: plane, program: program, dir: dir}
 	if err := d.kubectl(ctx, "apply", "-f", deploy); err != nil {
 		return err

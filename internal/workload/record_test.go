@@ -1,0 +1,80 @@
+package workload_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"schedule-night/internal/night"
+	"schedule-night/internal/workload"
+	"schedule-night/internal/workload/workloadtest"
+)
+
+// TestInvalidRecordIsBounded: a record is never longer than what the admission policy lets
+// through, and of one that remembers a night the night is never cut.
+func TestInvalidRecordIsBounded(t *testing.T) {
+	applied := workload.Applied{Replicas: 2147483647, Expected: 2147483646, Until: time.Date(2026, 11, 30, 7, 0, 0, 123456789, time.FixedZone("", -12*3600))}
+	for length := 900; length < 1100; length++ {
+		for _, letter := range []string{"x", "ä", "…", "\U0001f319"} {
+			text := strings.Repeat("-", length%4) + strings.Repeat(letter, length/len(letter))
+			for _, slept := range []bool{false, true} {
+				r := workload.InvalidRecord(errors.New(text), applied, slept)
+				if len(r.Message) > 1024 || !utf8.ValidString(r.Message) || !strings.HasPrefix(r.Message, text[:len(letter)]) {
+					t.Fatalf("%d bytes: %q", len(r.Message), r.Message)
+				}
+				if len(text) <= 1024 && !slept && r.Message != text {
+					t.Fatalf("%d bytes were cut to %q", len(text), r.Message)
+				}
+				if got, ok := r.Slept(); ok != slept || slept && (got.Replicas != applied.Replicas || got.Expected != applied.Expected || !got.Until.Equal(applied.Until)) {
+					t.Fatalf("%d bytes: slept %v, %+v", len(text), ok, got)
+				}
+			}
+		}
+	}
+	// What an annotation can come to: quotes grow fourfold.
+	_, err := workloadtest.Of(workloadtest.Deployment(0, "window="+strings.Repeat("\x01", 100)+" "+strings.Repeat("\x02", 4000))).Schedule(night.Schedule{})
+	if err == nil {
+		t.Fatal("that is no window")
+	}
+	if r := workload.InvalidRecord(fmt.Errorf("%w, %w, %w", err, err, err), applied, true); len(r.Message) > 1024 || !r.Asleep() {
+		t.Errorf("%d bytes: %q", len(r.Message), r.Message)
+	}
+}
+
+// TestConditionIsBounded: of a condition that is larger than any of ours, little is kept,
+// and it reads as no record of ours does; but what it remembers of a night stays.
+func TestConditionIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1_400_000)
+	const slept = "; still asleep with replicas=1 expected=4 until=-"
+	for _, tc := range []struct {
+		name            string
+		status          corev1.ConditionStatus
+		reason, message string
+		want            string
+	}{
+		{"as it should be", "True", "NightWindow", "replicas=0 expected=3 until=-", "True NightWindow replicas=0 expected=3 until=-"},
+		{"the longest", "False", "DayWindow", long[:1024], "False DayWindow " + long[:1024]},
+		{"too long", "False", "DayWindow", long[:1025], "False DayWindow "},
+		{"a long night", "True", "NightWindow", "replicas=2 expected=3 until=- " + long, "True NightWindow "},
+		{"a long text and a night", "Unknown", "InvalidSchedule", long + slept, "Unknown InvalidSchedule " + slept},
+		{"a long night in words", "Unknown", "InvalidSchedule", "y; still asleep with " + long, "Unknown InvalidSchedule "},
+		{"a long reason", "False", long, "m", "False  m"},
+		{"a reason that just goes", "False", long[:64], "m", "False " + long[:64] + " m"},
+		{"a reason that does not", "False", long[:65], "m", "False  m"},
+		{"a long status", corev1.ConditionStatus(long), "DayWindow", "m", " DayWindow m"},
+	} {
+		r := workloadtest.Of(workloadtest.WithCondition(workloadtest.Deployment(0), tc.status, tc.reason, tc.message)).Record
+		if got := fmt.Sprintf("%s %s %s", r.Status, r.Reason, r.Message); got != tc.want {
+			t.Errorf("%s: got %d bytes, %.100q; want %.100q", tc.name, len(got), got, tc.want)
+		}
+	}
+	r := workloadtest.Of(workloadtest.WithCondition(workloadtest.Deployment(0), "True", "NightWindow", "replicas=2 expected=3 until=- "+long)).Record
+	if applied, ok := r.Slept(); !ok || applied != (workload.Applied{}) {
+		t.Errorf("a night that cannot be read: %+v, %v", applied, ok)
+	}
+}
