@@ -229,16 +229,18 @@ func removable(annotations map[string]string) []string {
 }
 
 // loseRest names the annotations of a Deployment and of its Namespace that have no rule.
+// What one of the old tools does on scaling down is no loss where it never does that.
 func (v *conversion) loseRest(deployment, namespace map[string]string) {
+	sleeps := v.ok || len(v.lost) > 0
 	for i, annotations := range []map[string]string{deployment, namespace} {
 		of := [2]string{"", " of the Namespace"}[i]
 		for _, name := range downscalerNames(annotations) {
 			value := annotations[name]
 			var why string
 			switch {
-			case name == downscalerGracePeriod:
+			case name == downscalerGracePeriod && sleeps:
 				why = "a new Deployment is put to sleep at once here"
-			case name == downscalerScaleChildren && !strings.EqualFold(value, "false"):
+			case name == downscalerScaleChildren && sleeps && !strings.EqualFold(value, "false"):
 				why = "what a workload owns is not scaled with it here"
 			case !slices.Contains(downscalerKnown, name):
 				why = "neither py-kube-downscaler nor GoKubeDownscaler has such an annotation"

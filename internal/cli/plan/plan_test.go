@@ -268,6 +268,9 @@ func TestPlanNotes(t *testing.T) {
 ` + dir + `typo-names.yaml, document 1: shop/web: schedule-night.svc/windows has no effect; schedule-night.svc/window may be meant
 ` + dir + `typo-names.yaml, document 1: shop/web: schedulenight.svc/daytime has no effect; schedule-night.svc/daytime may be meant
 `, 0},
+		{"-f " + dir + "tz-right.yaml", dir + `tz-right.yaml, document 1: shop/web: schedule-night.svc/timezone "right/Europe/Berlin": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC
+error: invalid schedules or documents: 1
+`, 1},
 		{"-f " + dir + "w04.yaml", dir + `w04.yaml, document 1: shop/web: schedule-night.svc/window "Fri 21:00-Mon 07:00": "Mon" is not an end; use HH:MM, 00:00 to 24:00
 error: invalid schedules or documents: 1
 `, 1},
