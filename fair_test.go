@@ -317,7 +317,7 @@ func TestBoundaryWhileAWriteHangs(t *testing.T) {
 		noon := nighttest.Time(t, "2000-01-01T12:00:00Z")
 		w.slowly(func(ctx context.Context, _ string) error {
 			switch now := time.Now(); {
-			case now.Before(noon.Add(-10*time.Minute)), now.After(noon):
+			case now.Before(noon.Add(-10 * time.Minute)), now.After(noon):
 				return nil
 			case now.Before(noon.Add(-6 * time.Second)):
 				return errors.New("connection refused")
