@@ -139,11 +139,11 @@ func TestTroubleStaysInItsNamespace(t *testing.T) {
 	}{
 		{"at once", 3, 500, 0, 0, 16, 80},
 		{"one after the other", 3, 500, time.Second, 0, 16, 80},
-		{"one", 1, 500, 0, 0, 16, 80},
-		{"half of the writes", 3, 500, time.Second, 2, 16, 80},
-		{"one worker", 3, 500, time.Second, 0, 1, 65},
-		{"many workers", 3, 500, time.Second, 0, 100, 300},
-		{"many namespaces", 15, 100, 200 * time.Millisecond, 0, 16, 80},
+		{"one", 1, 200, 0, 0, 16, 80},
+		{"half of the writes", 3, 200, time.Second, 2, 16, 80},
+		{"one worker", 3, 100, time.Second, 0, 1, 65},
+		{"many workers", 3, 300, time.Second, 0, 100, 300},
+		{"many namespaces", 15, 40, 200 * time.Millisecond, 0, 16, 80},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -176,10 +176,10 @@ func TestTroubleStaysInItsNamespace(t *testing.T) {
 				if late := time.Since(at); late > 2*time.Second {
 					t.Errorf("%v late", late)
 				}
-				if n := most.Load(); n < int64(min(tc.workers, 16)) || n > int64(tc.most) {
+				if n := most.Load(); n < int64(min(tc.workers, 12)) || n > int64(tc.most) {
 					t.Errorf("%d writes hung at once, want %d at the most", n, tc.most)
 				}
-				time.Sleep(3 * time.Minute)
+				time.Sleep(time.Minute)
 				if err := w.Healthy(); err != nil {
 					t.Errorf("called ill: %v", err)
 				}
@@ -229,7 +229,7 @@ func TestOneNamespaceIsNotSlower(t *testing.T) {
 	for _, tc := range []struct {
 		n    int
 		each time.Duration
-	}{{2000, 5 * time.Millisecond}, {320, 150 * time.Millisecond}, {160, time.Second}} {
+	}{{1000, 5 * time.Millisecond}, {320, 150 * time.Millisecond}, {160, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, clock.RealClock{}, crowd("big", tc.n, "window=00:01-20:00")...)
 			w.Workers = 16

@@ -78,7 +78,7 @@ type room struct {
 	slowAt    time.Time // when a pass was last seen to be slow
 }
 
-func (r *room) idle() bool { return r.passes == 0 && len(r.keys[0])+len(r.keys[1]) == 0 }
+func (r *room) idle() bool { return r.passes == 0 && r.keys[0].len()+r.keys[1].len() == 0 }
 
 // pass is about a key that was handed out and is not done.
 type pass struct {
@@ -90,15 +90,27 @@ type pass struct {
 }
 
 // fifo is a queue; the zero value is empty.
-type fifo[T any] []T
+type fifo[T any] struct {
+	items []T
+	head  int // those before it have been taken
+}
 
-func (f *fifo[T]) push(item T) { *f = append(*f, item) }
+func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+func (f *fifo[T]) push(item T) {
+	if f.head > len(f.items)/2 { // move what is left instead of growing
+		n := copy(f.items, f.items[f.head:])
+		clear(f.items[n:])
+		f.items, f.head = f.items[:n], 0
+	}
+	f.items = append(f.items, item)
+}
 
 func (f *fifo[T]) pop() T {
 	var none T
-	item := (*f)[0]
-	(*f)[0] = none // let go of it
-	*f = (*f)[1:]
+	item := f.items[f.head]
+	f.items[f.head] = none // let go of it
+	f.head++
 	return item
 }
 
@@ -213,7 +225,7 @@ func (g *gate) nextTurn() (*room, int) {
 	// workqueue takes a key all the same, so that one runs beyond the limits.
 	for _, r := range g.rooms {
 		for band := range r.keys {
-			if len(r.keys[band]) > 0 {
+			if r.keys[band].len() > 0 {
 				return r, band
 			}
 		}
@@ -223,9 +235,9 @@ func (g *gate) nextTurn() (*room, int) {
 
 // settle counts the keys of a room, after anything has changed about it.
 func (g *gate) settle(r *room) {
-	waiting, urgent := len(r.keys[0])+len(r.keys[1]), 0
+	waiting, urgent := r.keys[0].len()+r.keys[1].len(), 0
 	if !r.troubled {
-		urgent = len(r.keys[0])
+		urgent = r.keys[0].len()
 	}
 	g.keys += waiting - r.waiting
 	g.urgent += urgent - r.urgent
@@ -234,7 +246,7 @@ func (g *gate) settle(r *room) {
 	for band := range r.keys {
 		n := 0
 		if open {
-			n = len(r.keys[band])
+			n = r.keys[band].len()
 		}
 		g.ready[band] += n - r.ready[band]
 		r.ready[band] = n

@@ -110,6 +110,35 @@ func (s *site) expect(of string, want int) {
 	}
 }
 
+// TestFifo: in order, and without growing while what was pushed is taken.
+func TestFifo(t *testing.T) {
+	var f fifo[int]
+	pushed, taken := 0, 0
+	for _, n := range []int{1, 5, 2, 0, 7, 3} { // as many are left each time
+		for f.len() < 7 {
+			f.push(pushed)
+			pushed++
+		}
+		for f.len() > n {
+			if got := f.pop(); got != taken {
+				t.Errorf("got %d, want %d", got, taken)
+			}
+			taken++
+		}
+	}
+	for range 1000 {
+		f.push(pushed)
+		pushed++
+		if got := f.pop(); got != taken {
+			t.Errorf("got %d, want %d", got, taken)
+		}
+		taken++
+	}
+	if f.len() != 3 || cap(f.items) > 32 {
+		t.Errorf("%d are left, with room for %d", f.len(), cap(f.items))
+	}
+}
+
 // TestTurns: namespaces take turns in each band, keys of one keep their order.
 func TestTurns(t *testing.T) {
 	q := New(clock.RealClock{})
@@ -474,13 +503,13 @@ func checkCounts(t *testing.T, g *gate) {
 	}
 	for _, r := range g.rooms {
 		for band := range r.keys {
-			have.Keys += len(r.keys[band])
+			have.Keys += r.keys[band].len()
 			if g.mayBegin(r) {
-				have.Ready[band] += len(r.keys[band])
+				have.Ready[band] += r.keys[band].len()
 			}
 		}
 		if !r.troubled {
-			have.Urgent += len(r.keys[0])
+			have.Urgent += r.keys[0].len()
 		}
 	}
 	if counted := (counts{g.ready, g.keys, g.urgent, g.lent}); !reflect.DeepEqual(counted, have) {
