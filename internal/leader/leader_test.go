@@ -398,15 +398,17 @@ func TestUnfinishedWithoutLease(t *testing.T) {
 		w := stuck{make(chan struct{})}
 		defer close(w.free)
 		leadership := New(testElection())
+		var refused atomic.Bool
+		client.PrependReactor("*", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return refused.Load(), nil, errors.New("connection refused")
+		})
 		done := make(chan error, 1)
 		go func() {
 			done <- leadership.Run(t.Context(), t.Context(), client.CoordinationV1(), w, 5*time.Second)
 		}()
 		time.Sleep(10 * time.Second)
+		refused.Store(true)
 		away := time.Now()
-		client.PrependReactor("*", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("connection refused")
-		})
 		if err := <-done; !errors.Is(err, errUnfinished) {
 			t.Errorf("got %v, want %v", err, errUnfinished)
 		}

@@ -334,6 +334,7 @@ func TestTroubleEnds(t *testing.T) {
 				s.write = func(string) bool { return tc.write }
 				s.add("a", 1)
 				time.Sleep(time.Second)
+				synctest.Wait()
 				s.hang("b")
 			}
 			time.Sleep(time.Until(trouble.slowAt.Add(tc.after - slow)))
