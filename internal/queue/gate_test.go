@@ -100,6 +100,17 @@ func (s *site) add(namespace string, n int) {
 	}
 }
 
+// atMost is how many passes have run at a time, since it was last called, and how many
+// have ended since the beginning.
+func (s *site) atMost(of string) (most, done int) {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most = s.most[of]
+	s.most[of] = s.running[of]
+	return most, len(s.done)
+}
+
 func (s *site) expect(of string, want int) {
 	s.t.Helper()
 	synctest.Wait()
@@ -197,8 +208,7 @@ func TestPlaces(t *testing.T) {
 				}
 				s.begin(tc.places)
 				time.Sleep(slow - time.Millisecond)
-				synctest.Wait()
-				if n := s.most["all"]; n > tc.places {
+				if n, _ := s.atMost("all"); n > tc.places {
 					t.Errorf("%d passes run at first, in %d places", n, tc.places)
 				}
 				if tc.fresh >= 0 {
@@ -252,32 +262,24 @@ func TestLendingIsBounded(t *testing.T) {
 		s.Add("good/0")
 		time.Sleep(5 * time.Second)
 		s.expect("all", 2*troubledInAll+8)
-		if s.most["good"] != 0 {
+		if n, _ := s.atMost("good"); n != 0 {
 			t.Error("a place was free, so this proves nothing")
 		}
 		time.Sleep(7 * time.Second)
-		synctest.Wait()
-		if s.most["good"] == 0 {
+		if n, _ := s.atMost("good"); n == 0 {
 			t.Error("the places did not come back")
 		}
 		time.Sleep(time.Minute)
 		s.expect("all", 0)
-		if n := s.most["all"]; n != 2*troubledInAll+8 {
-			t.Errorf("%d passes at a time", n)
+		if n, done := s.atMost("all"); n != 2*troubledInAll+8 || done != 101 {
+			t.Errorf("%d passes at a time, %d of 101 are done", n, done)
 		}
-		if len(s.done) != 101 {
-			t.Errorf("%d of 101 are done", len(s.done))
-		}
-		s.mu.Lock()
-		s.most["all"] = 0
-		s.mu.Unlock()
 		s.hang()
 		for i := range 100 {
 			s.add(fmt.Sprint("new-", i), 5)
 		}
 		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if n := s.most["all"]; n != 8 {
+		if n, _ := s.atMost("all"); n != 8 {
 			t.Errorf("after it all %d passes at a time, want 8", n)
 		}
 	})
