@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +28,8 @@ import (
 )
 
 const (
-	// stuckTimeout is how long all workers may be busy without one of them
-	// finishing a pass before the controller calls itself ill.
+	// stuckTimeout is how long passes may run that keep all others from running before
+	// the controller calls itself ill: longer than any requests of a pass take to time out.
 	stuckTimeout = 2 * time.Minute
 	// minRequeue keeps a timer that fires a hair early from spinning.
 	minRequeue = 50 * time.Millisecond
@@ -77,9 +76,7 @@ type Controller struct {
 	// the cache has another: what it shows of them is known to be out of date.
 	superseded sync.Map
 
-	started  time.Time    // of the workers
-	busy     atomic.Int64 // workers in a pass
-	finished atomic.Int64 // when a worker last finished one, in Unix nanoseconds
+	started time.Time // of the workers
 }
 
 // NewController makes a controller. Nothing runs until Run.
@@ -117,12 +114,7 @@ func (c *Controller) Run(ctx context.Context) error {
 
 	logger.Info("Starting workers", "workers", c.Workers, "keys", c.Queue.Len())
 	c.started = c.Clock.Now()
-	c.finished.Store(c.started.UnixNano())
-	var workers sync.WaitGroup
-	for range c.Workers {
-		workers.Go(func() { c.runWorker(ctx) })
-	}
-	workers.Wait()
+	c.Queue.Work(c.Workers, func(key string) { c.process(ctx, key) })
 	logger.Info("All workers stopped")
 	return nil
 }
@@ -182,27 +174,8 @@ func (c *Controller) cached(key string) (*workload.Workload, bool) {
 	return obj.(*workload.Workload), true
 }
 
-func (c *Controller) runWorker(ctx context.Context) {
-	for c.processNext(ctx) {
-	}
-}
-
-// processNext takes a key, reconciles it, and decides when it comes back.
-func (c *Controller) processNext(ctx context.Context) bool {
-	key, quit := c.Queue.Get()
-	if quit {
-		return false
-	}
-	defer c.Queue.Done(key)
-	if c.Queue.ShuttingDown() { // the workqueue hands out its backlog first; that is for our successor
-		return false
-	}
-	c.busy.Add(1)
-	defer func() {
-		c.finished.Store(c.Clock.Now().UnixNano())
-		c.busy.Add(-1)
-	}()
-
+// process reconciles a key, and decides when it comes back.
+func (c *Controller) process(ctx context.Context, key string) {
 	begun := c.Clock.Now()
 	requeueAfter, err := c.reconcile(ctx, key)
 	took := c.Clock.Since(begun)
@@ -211,7 +184,8 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.Metrics.ObservePass(metrics.ResultError, took)
 	case err != nil:
 		c.Metrics.ObservePass(metrics.ResultError, took)
-		c.Queue.AddRateLimited(key)
+		c.Queue.Wrote(key) // or has asked in vain: nothing else fails
+		c.retry(key, begun)
 		c.failed(ctx, key, c.Queue.NumRequeues(key), err)
 	case requeueAfter > 0:
 		c.Metrics.ObservePass(metrics.ResultRequeueAfter, took)
@@ -221,7 +195,21 @@ func (c *Controller) processNext(ctx context.Context) bool {
 		c.Metrics.ObservePass(metrics.ResultSuccess, took)
 		c.Queue.Forget(key)
 	}
-	return true
+}
+
+// retry brings a key back whose pass has failed: after a pause, but at its next boundary at
+// the latest. Where there was one while the pass ran, the pause is as short as the first:
+// what failed is not what is due now.
+func (c *Controller) retry(key string, begun time.Time) {
+	var boundary time.Time
+	if w, ok := c.cached(key); ok {
+		boundary = c.Decide(w, begun).Now.Next
+		if now := c.Clock.Now(); !boundary.IsZero() && !boundary.After(now) {
+			c.Queue.Forget(key)
+			boundary = c.Decide(w, now).Now.Next
+		}
+	}
+	c.Queue.Retry(key, boundary)
 }
 
 // failed tells the operator of each failure, and the owner when it does not pass.
@@ -361,6 +349,7 @@ func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Wor
 	now := c.Clock.Now()
 	recorded := w.DeepCopy()
 	recorded.SetRecord(due.Record, now)
+	c.Queue.Wrote(key)
 	written, err := c.Client.WriteRecordIfUnchanged(ctx, recorded, now)
 	if apierrors.IsNotFound(err) {
 		return nil // deleted since: its event brings the key back
@@ -395,6 +384,7 @@ func (c *Controller) isWoken(key string, w *workload.Workload, due *outlook.Deci
 func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload, was *workload.Record, due *outlook.Decision) error {
 	scaled := w.DeepCopy()
 	scaled.Replicas = due.Replicas
+	c.Queue.Wrote(key)
 	err := c.Client.Scale(ctx, scaled)
 	if apierrors.IsNotFound(err) {
 		return nil // deleted since: its event brings the key back
@@ -422,6 +412,7 @@ func (c *Controller) record(ctx context.Context, w *workload.Workload, due *outl
 	now := c.Clock.Now()
 	recorded := w.DeepCopy()
 	recorded.SetRecord(due.Record, now)
+	c.Queue.Wrote(w.Key())
 	if err := c.Client.WriteRecord(ctx, recorded, now); err != nil {
 		return err
 	}
@@ -508,12 +499,13 @@ func (c *Controller) Totals() outlook.Totals {
 }
 
 // errStuck is what Healthy reports.
-var errStuck = errors.New("all workers are busy and none has finished a pass for " + stuckTimeout.String())
+var errStuck = errors.New("no pass can begin, and those that run have for more than " + stuckTimeout.String())
 
-// Healthy fails when all workers are stuck in their passes.
+// Healthy fails when no pass can begin because of others that do not end. Writes that hang
+// in some namespaces are no such thing: they end with their timeout, and leave the workers
+// to the other namespaces.
 func (c *Controller) Healthy() error {
-	since := c.Clock.Now().UnixNano() - c.finished.Load()
-	if c.busy.Load() >= int64(c.Workers) && since > stuckTimeout.Nanoseconds() {
+	if c.Queue.Stuck(stuckTimeout) {
 		return errStuck
 	}
 	return nil

@@ -749,24 +749,55 @@ func TestLastEvents(t *testing.T) {
 	})
 }
 
-// TestHealthy: ill only when every worker is stuck.
+// TestHealthy: ill only when passes that never end keep all others from running.
 func TestHealthy(t *testing.T) {
-	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T23:00:00Z"))
-	w := newWorld(t, clk)
-	defer w.Queue.ShutDown()
-	w.finished.Store(clk.Now().UnixNano())
-	w.busy.Store(int64(w.Workers))
-	clk.Step(stuckTimeout)
-	if err := w.Healthy(); err != nil {
-		t.Errorf("busy for %v: %v", stuckTimeout, err)
-	}
-	clk.Step(time.Second)
-	if err := w.Healthy(); err == nil {
-		t.Error("all workers stuck, and called healthy")
-	}
-	w.busy.Add(-1)
-	if err := w.Healthy(); err != nil {
-		t.Errorf("one worker idle: %v", err)
+	for _, tc := range []struct {
+		name         string
+		stuck, each  int // namespaces whose writes never end, and what is to be written there
+		well         bool
+		ill          bool
+		stillHealthy time.Duration
+	}{
+		{"nothing", 0, 0, true, false, 0},
+		{"a namespace", 1, 100, true, false, 0},
+		{"all of a namespace that can run", 1, 4, false, false, 0},
+		{"the only namespace, and more waits there", 1, 5, false, true, stuckTimeout},
+		{"many namespaces", 30, 10, true, false, 0},
+		{"all there are", 5, 100, false, true, stuckTimeout},
+		{"so many that they have all places", 80, 2, true, true, stuckTimeout},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var objects []*appsv1.Deployment
+				if tc.well {
+					objects = crowd("well", 1, "window=12:00-13:00")
+				}
+				for i := range tc.stuck {
+					objects = append(objects, crowd(fmt.Sprintf("stuck-%d", i), tc.each)...)
+				}
+				w := newWorld(t, clock.RealClock{}, objects...)
+				never := make(chan struct{})
+				w.slowly(func(_ context.Context, namespace string) error {
+					if namespace != "well" {
+						<-never
+					}
+					return nil
+				})
+				w.run()
+				defer close(never)
+				begun := time.Now()
+				time.Sleep(tc.stillHealthy)
+				if err := w.Healthy(); err != nil {
+					t.Errorf("after %v: %v", time.Since(begun), err)
+				}
+				for _, after := range []time.Duration{stuckTimeout + 10*time.Second, 12 * time.Minute} {
+					time.Sleep(time.Until(begun.Add(after)))
+					if err := w.Healthy(); (err != nil) != tc.ill {
+						t.Errorf("after %v: %v", time.Since(begun), err)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -24,6 +24,13 @@ import (
 // errLeaseLost is why a leader stops that was not told to.
 var errLeaseLost = errors.New("lost the Lease")
 
+// errUnfinished is what a leader stops with whose work has not ended.
+var errUnfinished = errors.New("the workers did not stop; the Lease is left to run out")
+
+// endPatience is how long work may take to end once its context has: a request is cut
+// short at once, and nothing that is computed takes as long.
+const endPatience = 2 * time.Second
+
 // Options say which Lease to campaign for, and its timing.
 type Options struct {
 	LeaderElect                bool
@@ -98,6 +105,11 @@ type Leadership struct {
 	options Options
 	elector atomic.Pointer[leaderelection.LeaderElector]
 	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded was sent
+	// unfinished is set when work was left behind that had not ended. A write that it has
+	// sent may still be carried out, as after a crash. So the Lease is not released, for the
+	// time that it has left is what keeps a successor from writing meanwhile; and what is
+	// left behind sends nothing more, until the process has ended.
+	unfinished atomic.Bool
 	// watchdog fails when the leader has not renewed within LeaseDuration plus
 	// its timeout: the election's own loop is then dead.
 	watchdog *leaderelection.HealthzAdaptor
@@ -116,10 +128,10 @@ func New(options Options) *Leadership {
 // elector counts from that.
 func (l *Leadership) Leading() bool {
 	if !l.options.LeaderElect {
-		return true
+		return !l.unfinished.Load()
 	}
 	elector, renewed := l.elector.Load(), l.renewed.Load()
-	return elector != nil && elector.IsLeader() && renewed != nil && time.Since(*renewed) <= l.options.RenewDeadline
+	return !l.unfinished.Load() && elector != nil && elector.IsLeader() && renewed != nil && time.Since(*renewed) <= l.options.RenewDeadline
 }
 
 // Healthy fails when the leader has not renewed within LeaseDuration plus RetryPeriod: the
@@ -156,7 +168,8 @@ type Worker interface {
 // Run campaigns for the Lease and, as leader, runs w. When stop is done, it
 // shuts w down, waits for it, at most patience, and only then releases the Lease,
 // so that no write follows the release. When the Lease is lost, w's context is
-// cancelled and the result is errLeaseLost.
+// cancelled and the result is errLeaseLost. It returns even if w does not, with
+// errUnfinished: then the process is to end.
 func (l *Leadership) Run(ctx, stop context.Context, leases coordinationv1client.LeasesGetter, w Worker, patience time.Duration) error {
 	if !l.options.LeaderElect {
 		return l.lead(ctx, stop, w, patience)
@@ -191,7 +204,8 @@ func (l *Leadership) Run(ctx, stop context.Context, leases coordinationv1client.
 	}
 }
 
-// lead runs w until ctx is done or stop is.
+// lead runs w until ctx is done or stop is. What does not end then, although its context
+// has ended, is left behind: the process ends without it.
 func (l *Leadership) lead(ctx, stop context.Context, w Worker, patience time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -200,16 +214,24 @@ func (l *Leadership) lead(ctx, stop context.Context, w Worker, patience time.Dur
 	select {
 	case err := <-done:
 		return err
+	case <-ctx.Done(): // the Lease is lost
 	case <-stop.Done():
+		w.Shutdown()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+		case <-time.After(patience):
+			klog.FromContext(ctx).Info("Work in flight did not finish in time, cutting it short", "patience", patience)
+			cancel()
+		}
 	}
-	w.Shutdown()
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(patience):
-		klog.FromContext(ctx).Info("Work in flight did not finish in time, cutting it short", "patience", patience)
-		cancel()
-		return <-done
+	case <-time.After(endPatience):
+		l.unfinished.Store(true)
+		return errUnfinished
 	}
 }
 
@@ -314,6 +336,8 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	release := record.HolderIdentity == ""
 	switch {
+	case release && l.leadership.unfinished.Load():
+		return errors.New("not releasing the Lease: work has not ended")
 	case release && l.holder != l.Identity():
 		return fmt.Errorf("not releasing the Lease of %q", l.holder)
 	case release:

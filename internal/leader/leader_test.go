@@ -356,6 +356,94 @@ func TestPatience(t *testing.T) {
 	})
 }
 
+// stuck is a worker that nothing ends but the test.
+type stuck struct{ free chan struct{} }
+
+func (s stuck) Run(context.Context) error { <-s.free; return nil }
+func (s stuck) Shutdown()                 {}
+
+// TestUnfinished: work that nothing ends does not keep the process from ending. It may not
+// write any more, and the Lease is left to run out: what it sent may still be carried out.
+func TestUnfinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		w := stuck{make(chan struct{})}
+		defer close(w.free)
+		leadership := New(testElection())
+		stop, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- leadership.Run(context.Background(), stop, client.CoordinationV1(), w, 5*time.Second)
+		}()
+		time.Sleep(10 * time.Second)
+		first := holder(t, client)
+		successor := newDiary(testElection())
+		stop2, cancel2 := context.WithCancel(t.Context())
+		successorDone := campaign(stop2, client, successor)
+		time.Sleep(10 * time.Second)
+		told := time.Now()
+		cancel()
+		time.Sleep(6 * time.Second)
+		if !leadership.Leading() {
+			t.Error("may not write any more while its work is waited for")
+		}
+		if err := <-done; !errors.Is(err, errUnfinished) {
+			t.Errorf("got %v, want %v", err, errUnfinished)
+		}
+		ended := time.Now()
+		if took := ended.Sub(told); took != 5*time.Second+endPatience {
+			t.Errorf("ended after %v", took)
+		}
+		if leadership.Leading() {
+			t.Error("what was left behind may write")
+		}
+		if got := holder(t, client); got != first {
+			t.Errorf("the Lease is held by %q, want %q", got, first)
+		}
+		time.Sleep(30 * time.Second)
+		if begun := successor.begun(); begun.Sub(ended) < leadership.options.LeaseDuration-leadership.options.RetryPeriod {
+			t.Errorf("followed after %v", begun.Sub(ended))
+		}
+		cancel2()
+		<-successorDone
+	})
+}
+
+// TestUnfinishedWithoutLease: the same for one that loses its Lease, and for one that needs
+// none.
+func TestUnfinishedWithoutLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		w := stuck{make(chan struct{})}
+		defer close(w.free)
+		leadership := New(testElection())
+		var refused atomic.Bool
+		client.PrependReactor("*", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return refused.Load(), nil, errors.New("connection refused")
+		})
+		done := make(chan error, 1)
+		go func() {
+			done <- leadership.Run(t.Context(), t.Context(), client.CoordinationV1(), w, 5*time.Second)
+		}()
+		time.Sleep(10 * time.Second)
+		refused.Store(true)
+		away := time.Now()
+		if err := <-done; !errors.Is(err, errUnfinished) {
+			t.Errorf("got %v, want %v", err, errUnfinished)
+		}
+		if took, want := time.Since(away), leadership.options.RenewDeadline+leadership.options.RetryPeriod+endPatience; took > want {
+			t.Errorf("ended after %v, want %v at the most", took, want)
+		}
+
+		alone := New(Options{})
+		stop, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := alone.Run(t.Context(), stop, client.CoordinationV1(), w, time.Second); !errors.Is(err, errUnfinished) || alone.Leading() {
+			t.Errorf("without election: %v, may write: %v", err, alone.Leading())
+		}
+	})
+}
+
 // TestGuard: reads pass always, writes only while leading.
 func TestGuard(t *testing.T) {
 	l := New(testElection())
