@@ -52,12 +52,15 @@ func (s Self) Transform(obj any) (any, error) {
 	return obj, nil // a tombstone or made before
 }
 
+// deploymentKind is one for all.
+var deploymentKind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
 // FromDeployment is a Deployment as a Workload. Nothing of the Deployment's is kept in
 // memory by it but texts.
 func (s Self) FromDeployment(d *appsv1.Deployment) *Workload {
 	return &Workload{
-		ObjectMeta: trimMeta(&d.ObjectMeta),
-		Kind:       appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		Meta:       trimMeta(&d.ObjectMeta),
+		Kind:       &deploymentKind,
 		Replicas:   ptr.Deref(d.Spec.Replicas, 1),
 		Record:     conditionRecord(d),
 		Requests:   podRequests(&d.Spec.Template.Spec),
@@ -70,28 +73,16 @@ func (s Self) runs(namespace string, spec *corev1.PodSpec) bool {
 	return s.Namespace != "" && s.Namespace == namespace && (s.ServiceAccount == "" || s.ServiceAccount == spec.ServiceAccountName)
 }
 
-// trimMeta keeps what Workload says.
-func trimMeta(meta *metav1.ObjectMeta) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace:         meta.Namespace,
-		Name:              meta.Name,
-		UID:               meta.UID,
-		ResourceVersion:   meta.ResourceVersion,
-		CreationTimestamp: meta.CreationTimestamp,
-		DeletionTimestamp: meta.DeletionTimestamp,
-		Annotations:       trimAnnotations(meta.Annotations),
-	}
-}
-
 // annotationValues are what annotations say, in the order of night.AnnotationNames.
 type annotationValues [len(night.AnnotationNames)]struct {
 	value string
 	ok    bool
 }
 
-// Many workloads have the same schedule, many records are written in a second, and many
-// Pods request the same.
+// Many workloads have the same namespace and schedule, many records are written in a
+// second, and many Pods request the same.
 var (
+	sharedNamespaces  = newShared[string, string]()
 	sharedAnnotations = newShared[annotationValues, map[string]string]()
 	sharedRecords     = newShared[Record, *Record]()
 	sharedRequests    = newShared[Requests, *Requests]()

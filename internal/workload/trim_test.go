@@ -5,9 +5,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +31,7 @@ func TestTrim(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := once.(*workload.Workload)
-	if got.Labels != nil || got.ManagedFields != nil || len(got.Annotations) != 2 || !got.Record.Asleep() || got.Replicas != 3 || got.UID != d.UID {
+	if len(got.Annotations) != 2 || !got.Record.Asleep() || got.Replicas != 3 || got.UID != d.UID {
 		t.Errorf("trimmed to %+v", got)
 	}
 	twice, err := workload.Self{}.Transform(got)
@@ -53,8 +55,8 @@ func TestTrimKeepsAll(t *testing.T) {
 	}}
 	got := self.FromDeployment(d)
 	want := &workload.Workload{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", CreationTimestamp: d.CreationTimestamp},
-		Kind:       appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		Meta:       workload.Meta{Namespace: "default", Name: "web", UID: "uid-1", ResourceVersion: "1", CreationTimestamp: d.CreationTimestamp},
+		Kind:       ptr.To(appsv1.SchemeGroupVersion.WithKind("Deployment")),
 		Replicas:   5,
 		Requests:   &workload.Requests{Cores: 0.5, Gibibytes: 1},
 		Controlled: true,
@@ -68,6 +70,33 @@ func TestTrimKeepsAll(t *testing.T) {
 	}
 	if nobody := (workload.Self{}).FromDeployment(&appsv1.Deployment{}); nobody.Ours {
 		t.Error("outside a Pod, what names no ServiceAccount is taken for ours")
+	}
+}
+
+// TestMeta: client-go finds in the small form what it asks an object for, and the form is small.
+func TestMeta(t *testing.T) {
+	d := workloadtest.Deployment(3)
+	d.CreationTimestamp, d.DeletionTimestamp = metav1.Unix(1e9, 0), ptr.To(metav1.Unix(2e9, 0))
+	w := workloadtest.Of(d)
+	m, err := meta.Accessor(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := workload.Meta{
+		Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUID(), ResourceVersion: m.GetResourceVersion(),
+		CreationTimestamp: m.GetCreationTimestamp(), DeletionTimestamp: m.GetDeletionTimestamp(), Annotations: m.GetAnnotations(),
+	}
+	if !reflect.DeepEqual(got, w.Meta) {
+		t.Errorf("client-go sees %+v of %+v", got, w.Meta)
+	}
+	if kind := w.GetObjectKind().GroupVersionKind(); kind != appsv1.SchemeGroupVersion.WithKind("Deployment") {
+		t.Errorf("client-go sees a %v", kind)
+	}
+	if size := unsafe.Sizeof(*w); size > 144 { // bytes: the class of sizes that Go has for it
+		t.Errorf("a Workload takes %d bytes", size)
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = meta.Accessor(w); _ = w.GetObjectKind() }); n > 0 {
+		t.Errorf("to look at it allocates %v times", n)
 	}
 }
 

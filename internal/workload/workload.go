@@ -6,7 +6,6 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -23,13 +22,11 @@ const FieldManager = "schedule-night"
 // it instead of the API's type, which is ten times as large. Like all that is in a cache
 // it is never written to: change a DeepCopy.
 type Workload struct {
-	// ObjectMeta has the namespace, name, UID, resourceVersion, creation and deletion
-	// times, and of the annotations those of package night.
-	metav1.ObjectMeta
-	Kind     schema.GroupVersionKind
-	Replicas int32     // of the spec; the API's default where that leaves it out
-	Record   *Record   // as it was last read; nil if there is none
-	Requests *Requests // of one Pod; nil if it has none
+	Meta
+	Kind     *schema.GroupVersionKind // never to be changed: one for all objects of the kind
+	Record   *Record                  // as it was last read; nil if there is none
+	Requests *Requests                // of one Pod; nil if it has none
+	Replicas int32                    // of the spec; the API's default where that leaves it out
 	// Controlled tells that the object has a controller of its own, which may undo what
 	// others write to it.
 	Controlled bool
@@ -40,7 +37,7 @@ type Workload struct {
 var _ runtime.Object = &Workload{}
 
 // GetObjectKind implements runtime.Object.
-func (w *Workload) GetObjectKind() schema.ObjectKind { return kindOf(w.Kind) }
+func (w *Workload) GetObjectKind() schema.ObjectKind { return (*kindOf)(w.Kind) }
 
 // DeepCopyObject implements runtime.Object.
 func (w *Workload) DeepCopyObject() runtime.Object { return w.DeepCopy() }
@@ -48,7 +45,8 @@ func (w *Workload) DeepCopyObject() runtime.Object { return w.DeepCopy() }
 // DeepCopy is a copy that may be changed.
 func (w *Workload) DeepCopy() *Workload {
 	out := *w
-	out.ObjectMeta = *w.ObjectMeta.DeepCopy()
+	out.DeletionTimestamp = w.DeletionTimestamp.DeepCopy()
+	out.Annotations = maps.Clone(w.Annotations)
 	if w.Record != nil {
 		out.Record = ptr.To(*w.Record)
 	}
@@ -62,10 +60,10 @@ func (w *Workload) DeepCopy() *Workload {
 type kindOf schema.GroupVersionKind
 
 // SetGroupVersionKind implements schema.ObjectKind. A Workload's kind never changes.
-func (kindOf) SetGroupVersionKind(schema.GroupVersionKind) {}
+func (*kindOf) SetGroupVersionKind(schema.GroupVersionKind) {}
 
 // GroupVersionKind implements schema.ObjectKind.
-func (k kindOf) GroupVersionKind() schema.GroupVersionKind { return schema.GroupVersionKind(k) }
+func (k *kindOf) GroupVersionKind() schema.GroupVersionKind { return schema.GroupVersionKind(*k) }
 
 // Key is the key that client-go's own functions give the object: namespace/name.
 func (w *Workload) Key() string {
