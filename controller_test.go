@@ -733,6 +733,9 @@ func TestLastEvents(t *testing.T) {
 		go func() {
 			done <- leadership.Run(t.Context(), stop, w.client.CoordinationV1(), leading{w.Controller, events}, shutdownPatience)
 		}()
+		for !leadership.Leading() { // where there has been no Lease, it takes a moment
+			time.Sleep(time.Second)
+		}
 		synctest.Wait()
 		for i := range n {
 			d := workloadtest.Deployment(3)
