@@ -28,9 +28,11 @@ const (
 	// pagePast and pageFuture are the time that a bar shows before and after now.
 	pagePast   = 2 * time.Hour
 	pageFuture = 24 * time.Hour
-	// maxRowsTime bounds the time for what will happen in the rows of an answer: windows
-	// of hundreds of items, which nobody needs, take a tenth of a second each.
-	maxRowsTime = 3 * time.Second
+	// pageChanges and jsonChanges are how many changes an answer tells of: windows of
+	// hundreds of items, which nobody needs, would make it large without bounds. A day
+	// commonly has two to four.
+	pageChanges = 50 * pageRows
+	jsonChanges = 100_000
 )
 
 // Source is what the page shows. What it yields is of a cache: never to be written to.
@@ -51,13 +53,11 @@ type Page struct {
 	// turn is held while an answer is made: readers, however many, take at most one
 	// CPU from the workers.
 	turn chan struct{}
-	// rowsTime is maxRowsTime, outside of tests.
-	rowsTime time.Duration
 }
 
 // NewPage makes a page that answers once synced does.
 func NewPage(source Source, zone *time.Location, clk clock.PassiveClock, synced func() bool) *Page {
-	return &Page{source: source, zone: zone, clock: clk, synced: synced, turn: make(chan struct{}, 1), rowsTime: maxRowsTime}
+	return &Page{source: source, zone: zone, clock: clk, synced: synced, turn: make(chan struct{}, 1)}
 }
 
 // register adds the page to a server's paths.
@@ -232,15 +232,14 @@ type pageRow struct {
 	bar []outlook.Stretch
 }
 
-// rows works out what will happen. Complete is false if that took too long: the rows
-// that it was too late for have no transitions and no bar.
-func (p *Page) rows(list []entry, now time.Time, bars bool) (rows []pageRow, complete bool) {
+// rows works out what will happen, until as many changes are told as are to be.
+// Complete is false if that leaves rows out: these have no transitions and no bar.
+func (p *Page) rows(list []entry, now time.Time, bars bool, changes int) (rows []pageRow, complete bool) {
 	rows = make([]pageRow, len(list)) // [] in JSON, also if it is empty
 	complete = true
-	begun := time.Now()
 	for i, item := range list {
 		to := now.Add(pageFuture)
-		if complete = complete && time.Since(begun) < p.rowsTime; !complete {
+		if complete = complete && changes > 0; !complete {
 			to = now
 		}
 		row := pageRow{Overdue: item.overdue, due: p.source.Decide(item.Workload, now)}
@@ -251,6 +250,7 @@ func (p *Page) rows(list []entry, now time.Time, bars bool) (rows []pageRow, com
 		if bars && complete && row.Schedule != nil {
 			row.bar = outlook.Stretches(row.Schedule, now.Add(-pagePast), to)
 		}
+		changes -= max(len(row.Transitions), len(row.bar)-1)
 		rows[i] = row
 	}
 	return rows, complete
@@ -263,7 +263,7 @@ func (p *Page) json(q pageQuery, now time.Time) (string, error) {
 	if q.page > 0 {
 		_, list = l.page(q.page)
 	}
-	rows, complete := p.rows(list, now, false)
+	rows, complete := p.rows(list, now, false, jsonChanges)
 	text, err := json.Marshal(struct {
 		At       time.Time      `json:"at"`
 		Totals   outlook.Totals `json:"totals"`

@@ -135,7 +135,7 @@ func (p *Page) view(q pageQuery, now time.Time) pageView {
 	q.page = max(q.page, 1)
 	l := p.list(q, now)
 	first, list := l.page(q.page)
-	rows, _ := p.rows(list, now, true)
+	rows, _ := p.rows(list, now, true, pageChanges)
 	zone := p.axisZone(rows)
 	v := pageView{
 		Title:   "schedule-night",
