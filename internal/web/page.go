@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"net/http"
@@ -50,20 +51,18 @@ type Page struct {
 	zone   *time.Location // of the time axis where no row tells
 	clock  clock.PassiveClock
 	synced func() bool
-	// turn is held while an answer is made: readers, however many, take at most one
-	// CPU from the workers.
-	turn chan struct{}
 }
 
 // NewPage makes a page that answers once synced does.
 func NewPage(source Source, zone *time.Location, clk clock.PassiveClock, synced func() bool) *Page {
-	return &Page{source: source, zone: zone, clock: clk, synced: synced, turn: make(chan struct{}, 1)}
+	return &Page{source: source, zone: zone, clock: clk, synced: synced}
 }
 
 // register adds the page to a server's paths.
-func (p *Page) register(mux *http.ServeMux) {
-	mux.Handle("GET /{$}", p.handler("text/html; charset=utf-8", p.html))
-	mux.Handle("GET /schedule.json", p.handler("application/json", p.json))
+func (p *Page) register(mux *http.ServeMux, turn turn) {
+	query := func(r *http.Request) string { return r.URL.RawQuery }
+	mux.Handle("GET /{$}", &answers{handler: p.handler("text/html; charset=utf-8", p.html), key: query, limit: pageInFlight, turn: turn})
+	mux.Handle("GET /schedule.json", &answers{handler: p.handler("application/json", p.json), key: query, limit: jsonInFlight, turn: turn})
 }
 
 // handler answers with what render makes of the query.
@@ -83,12 +82,6 @@ func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (st
 			http.Error(w, "the caches are not synced yet", http.StatusServiceUnavailable)
 			return
 		}
-		select {
-		case p.turn <- struct{}{}:
-			defer func() { <-p.turn }()
-		case <-r.Context().Done():
-			return
-		}
 		body, err := render(query, p.clock.Now())
 		if err != nil {
 			klog.FromContext(r.Context()).Error(err, "Making the status page failed")
@@ -96,7 +89,7 @@ func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (st
 			return
 		}
 		header.Set("Content-Type", contentType)
-		_, _ = w.Write([]byte(body)) // the reader has gone
+		_, _ = io.WriteString(w, body) // to be sent: there are no errors
 	})
 }
 

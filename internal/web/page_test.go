@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +235,7 @@ func TestPageHeaders(t *testing.T) {
 		want := http.Header{
 			"Cache-Control":           {"no-store"},
 			"Content-Security-Policy": {"default-src 'none'; style-src '" + styleHash(ask(p, "/").Body.String()) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
+			"Content-Length":          {strconv.Itoa(w.Body.Len())},
 			"Content-Type":            {contentType},
 			"Referrer-Policy":         {"no-referrer"},
 			"X-Content-Type-Options":  {"nosniff"},
