@@ -9,10 +9,9 @@ import (
 const (
 	// maxConnections is more than probes, scrapers and people need.
 	maxConnections = 100
-	// kernelBuffer is what the kernel is asked to hold of what one side has sent and the
-	// other has not read. It takes twice that. By itself it would take megabytes, and they
-	// count as the Pod's memory.
-	kernelBuffer = 64 << 10
+	// sendBuffer is what the kernel is asked to hold of an answer that is not read. It takes
+	// twice that. By itself it would take megabytes, and they count as the Pod's memory.
+	sendBuffer = 64 << 10
 )
 
 // connections bounds how many are open. A new one always gets in: for one too many, the
@@ -42,8 +41,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		victim.Close()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && state == http.StateNew {
-		_ = tcp.SetReadBuffer(kernelBuffer) // it has gone
-		_ = tcp.SetWriteBuffer(kernelBuffer)
+		_ = tcp.SetWriteBuffer(sendBuffer) // it has gone
 	}
 }
 
