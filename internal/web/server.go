@@ -19,7 +19,6 @@ import (
 const (
 	headerPatience  = 5 * time.Second  // until its request is there
 	requestPatience = 15 * time.Second // until it has read the answer
-	idlePatience    = time.Minute      // between requests
 	maxHeaderBytes  = 16 << 10         // of a request, its URL and the cookies of a proxy included
 )
 
@@ -81,8 +80,8 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		ReadHeaderTimeout: headerPatience,
 		ReadTimeout:       requestPatience,
 		WriteTimeout:      requestPatience,
-		IdleTimeout:       idlePatience,
 	}
+	server.SetKeepAlivesEnabled(false) // a connection is for one request: none is idle, and none gets more than its turn
 	defer context.AfterFunc(ctx, func() { server.Close() })()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving HTTP: %w", err)
