@@ -325,7 +325,7 @@ func (o *options) autoscalers(ctx, starting context.Context, contact *cli.Contac
 		ctx, cancel := context.WithTimeout(ctx, cli.RequestTimeout)
 		defer cancel()
 		allowed, err = workload.MayReadAutoscalers(ctx, client, o.cluster.Namespace)
-		return err //nolint:wrapcheck // it says what was asked
+		return err
 	}
 	attach := func() error { return found.Attach(factory.Autoscaling().V2().HorizontalPodAutoscalers()) }
 	if err := contact.Await(starting, ask); err != nil {

@@ -91,7 +91,7 @@ func TestWakeTo(t *testing.T) {
 	}{
 		{2, "7", 7}, {1, "7", 7}, {0, "7", 7}, {3, "7", 3}, {2, "", 5}, {2, "many", 5}, {2, "0", 0},
 	} {
-		w := &Workload{Replicas: tc.replicas, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{night.AnnotationExpected: tc.expected}}}
+		w := &Workload{Replicas: tc.replicas, Meta: Meta{Annotations: map[string]string{night.AnnotationExpected: tc.expected}}}
 		if tc.expected == "" {
 			w.Annotations = nil
 		}
@@ -129,7 +129,7 @@ func TestRecordOf(t *testing.T) {
 func TestDiffers(t *testing.T) {
 	since := time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC)
 	w := &Workload{
-		ObjectMeta: metav1.ObjectMeta{UID: "1", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
+		Meta: Meta{UID: "1", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
 		Replicas:   3, Record: &Record{corev1.ConditionTrue, "R", "m", since},
 	}
 	for name, change := range map[string]func(*Workload){
