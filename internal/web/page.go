@@ -1,12 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"net/http"
@@ -66,7 +66,7 @@ func (p *Page) register(mux *http.ServeMux, turn turn) {
 }
 
 // handler answers with what render makes of the query.
-func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (string, error)) http.Handler {
+func (p *Page) handler(contentType string, render func(pageQuery, time.Time) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Cache-Control", "no-store")
@@ -89,7 +89,7 @@ func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (st
 			return
 		}
 		header.Set("Content-Type", contentType)
-		_, _ = io.WriteString(w, body) // to be sent: there are no errors
+		_, _ = w.Write(body) // to be sent: there are no errors
 	})
 }
 
@@ -225,49 +225,66 @@ type pageRow struct {
 	bar []outlook.Stretch
 }
 
-// rows works out what will happen, until as many changes are told as are to be.
-// Complete is false if that leaves rows out: these have no transitions and no bar.
-func (p *Page) rows(list []entry, now time.Time, bars bool, changes int) (rows []pageRow, complete bool) {
-	rows = make([]pageRow, len(list)) // [] in JSON, also if it is empty
-	complete = true
-	for i, item := range list {
-		to := now.Add(pageFuture)
-		if complete = complete && changes > 0; !complete {
-			to = now
-		}
-		row := pageRow{Overdue: item.overdue, due: p.source.Decide(item.Workload, now)}
-		row.Row = outlook.NewRow(item.Workload, &row.due, now, to)
-		if next := row.due.Now.Next.UTC(); !next.IsZero() {
-			row.Next = &next
-		}
-		if bars && complete && row.Schedule != nil {
-			row.bar = outlook.Stretches(row.Schedule, now.Add(-pagePast), to)
-		}
-		changes -= max(len(row.Transitions), len(row.bar)-1)
-		rows[i] = row
-	}
-	return rows, complete
+// teller works out what will happen in rows, until as many changes are told as are to be.
+type teller struct {
+	*Page
+	now     time.Time
+	changes int // still to be told
+	// complete is false if rows were left out: these have no transitions and no bar.
+	complete bool
 }
 
-// json is the page for programs: all rows, unless a page is asked for.
-func (p *Page) json(q pageQuery, now time.Time) (string, error) {
+func (p *Page) teller(now time.Time, changes int) teller { return teller{p, now, changes, true} }
+
+func (t *teller) row(item entry, bar bool) pageRow {
+	to := t.now.Add(pageFuture)
+	if t.complete = t.complete && t.changes > 0; !t.complete {
+		to = t.now
+	}
+	row := pageRow{Overdue: item.overdue, due: t.source.Decide(item.Workload, t.now)}
+	row.Row = outlook.NewRow(item.Workload, &row.due, t.now, to)
+	if next := row.due.Now.Next.UTC(); !next.IsZero() {
+		row.Next = &next
+	}
+	if bar && t.complete && row.Schedule != nil {
+		row.bar = outlook.Stretches(row.Schedule, t.now.Add(-pagePast), to)
+	}
+	t.changes -= max(len(row.Transitions), len(row.bar)-1)
+	return row
+}
+
+// json is the page for programs: all rows, unless a page is asked for. There may be tens
+// of thousands: they are written one by one.
+func (p *Page) json(q pageQuery, now time.Time) ([]byte, error) {
 	l := p.list(q, now)
 	list := l.found
 	if q.page > 0 {
 		_, list = l.page(q.page)
 	}
-	rows, complete := p.rows(list, now, false, jsonChanges)
-	text, err := json.Marshal(struct {
-		At       time.Time      `json:"at"`
-		Totals   outlook.Totals `json:"totals"`
-		Found    int            `json:"found"`
-		Complete bool           `json:"complete"`
-		Rows     []pageRow      `json:"rows"`
-	}{now.UTC(), l.totals, len(l.found), complete, rows})
+	var out bytes.Buffer
+	head, err := json.Marshal(struct {
+		At     time.Time      `json:"at"`
+		Totals outlook.Totals `json:"totals"`
+		Found  int            `json:"found"`
+	}{now.UTC(), l.totals, len(l.found)})
 	if err != nil {
-		return "", fmt.Errorf("encoding the schedule: %w", err)
+		return nil, fmt.Errorf("encoding the schedule: %w", err)
 	}
-	return night.Printable(string(text)) + "\n", nil
+	out.Write(bytes.TrimSuffix(head, []byte("}")))
+	out.WriteString(`,"rows":[`)
+	teller := p.teller(now, jsonChanges)
+	for i, item := range list {
+		text, err := json.Marshal(teller.row(item, false))
+		if err != nil {
+			return nil, fmt.Errorf("encoding the schedule of %s: %w", item.Key(), err)
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(night.Printable(string(text)))
+	}
+	fmt.Fprintf(&out, `],"complete":%t}`+"\n", teller.complete)
+	return out.Bytes(), nil
 }
 
 var (

@@ -397,11 +397,11 @@ func TestScheduleJSON(t *testing.T) {
 	)
 	w := ask(p, "/schedule.json")
 	want := `{"at":"2026-11-27T20:30:00Z","totals":{"asleep":1,"awake":0,"invalid":1,"released":0,"overdue":1,"savedReplicas":0,"savedCPUCores":0,"savedMemoryBytes":0},` +
-		`"found":2,"complete":true,"rows":[` +
+		`"found":2,"rows":[` +
 		`{"namespace":"shop","name":"legacy","timezone":"","state":"invalid","replicas":3,"expected":0,"nightReplicas":0,` +
 		`"error":"schedule-night.svc/window \"\u003c/script\u003e\": \"\u003c/script\u003e\" is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24","transitions":[],"overdue":false,"next":null},` +
 		`{"namespace":"shop","name":"web","timezone":"Europe/Berlin","state":"asleep","replicas":3,"expected":3,"nightReplicas":1,"error":"",` +
-		`"transitions":[{"at":"2026-11-28T06:00:00Z","to":"awake","replicas":3},{"at":"2026-11-28T19:00:00Z","to":"asleep","replicas":1}],"overdue":true,"next":"2026-11-28T06:00:00Z"}]}` + "\n"
+		`"transitions":[{"at":"2026-11-28T06:00:00Z","to":"awake","replicas":3},{"at":"2026-11-28T19:00:00Z","to":"asleep","replicas":1}],"overdue":true,"next":"2026-11-28T06:00:00Z"}],"complete":true}` + "\n"
 	if got := w.Body.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -522,8 +522,8 @@ func TestPageIsHTMLTemplate(t *testing.T) {
 			if err := reference.Execute(&want, view); err != nil {
 				t.Fatal(err)
 			}
-			if got != want.String() {
-				a, b := strings.Split(got, "\n"), strings.Split(want.String(), "\n")
+			if string(got) != want.String() {
+				a, b := strings.Split(string(got), "\n"), strings.Split(want.String(), "\n")
 				for i := range min(len(a), len(b)) {
 					if a[i] != b[i] {
 						t.Errorf("%s %+v:\ngot  %s\nwant %s", name, query, a[i], b[i])
