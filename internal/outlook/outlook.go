@@ -130,8 +130,7 @@ type Stretch struct {
 // stretch of no length.
 func Stretches(s *night.Schedule, from, to time.Time) []Stretch {
 	var list []Stretch
-	for {
-		state, err := s.At(from)
+	for state, err := range s.States(from, to) {
 		next := Stretch{Awake, from, to}
 		switch {
 		case err != nil:
@@ -139,11 +138,11 @@ func Stretches(s *night.Schedule, from, to time.Time) []Stretch {
 		case state.Asleep:
 			next.State = Asleep
 		}
-		if state.Next.IsZero() || state.Next.After(to) {
-			return append(list, next)
+		if !state.Next.IsZero() && !state.Next.After(to) {
+			next.To = state.Next
 		}
-		next.To = state.Next
 		list = append(list, next)
-		from = state.Next
+		from = next.To
 	}
+	return list
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	_ "embed"
 	"encoding/json"
@@ -28,9 +29,11 @@ const (
 	// pagePast and pageFuture are the time that a bar shows before and after now.
 	pagePast   = 2 * time.Hour
 	pageFuture = 24 * time.Hour
-	// maxRowsTime bounds the time for what will happen in the rows of an answer: windows
-	// of hundreds of items, which nobody needs, take a tenth of a second each.
-	maxRowsTime = 3 * time.Second
+	// pageChanges and jsonChanges are how many changes an answer tells of: windows of
+	// hundreds of items, which nobody needs, would make it large without bounds. A day
+	// commonly has two to four.
+	pageChanges = 50 * pageRows
+	jsonChanges = 100_000
 )
 
 // Source is what the page shows. What it yields is of a cache: never to be written to.
@@ -48,26 +51,22 @@ type Page struct {
 	zone   *time.Location // of the time axis where no row tells
 	clock  clock.PassiveClock
 	synced func() bool
-	// turn is held while an answer is made: readers, however many, take at most one
-	// CPU from the workers.
-	turn chan struct{}
-	// rowsTime is maxRowsTime, outside of tests.
-	rowsTime time.Duration
 }
 
 // NewPage makes a page that answers once synced does.
 func NewPage(source Source, zone *time.Location, clk clock.PassiveClock, synced func() bool) *Page {
-	return &Page{source: source, zone: zone, clock: clk, synced: synced, turn: make(chan struct{}, 1), rowsTime: maxRowsTime}
+	return &Page{source: source, zone: zone, clock: clk, synced: synced}
 }
 
 // register adds the page to a server's paths.
-func (p *Page) register(mux *http.ServeMux) {
-	mux.Handle("GET /{$}", p.handler("text/html; charset=utf-8", p.html))
-	mux.Handle("GET /schedule.json", p.handler("application/json", p.json))
+func (p *Page) register(mux *http.ServeMux, turn turn) {
+	query := func(r *http.Request) string { return r.URL.RawQuery }
+	mux.Handle("GET /{$}", &answers{handler: p.handler("text/html; charset=utf-8", p.html), key: query, limit: pageInFlight, turn: turn})
+	mux.Handle("GET /schedule.json", &answers{handler: p.handler("application/json", p.json), key: query, limit: jsonInFlight, turn: turn})
 }
 
 // handler answers with what render makes of the query.
-func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (string, error)) http.Handler {
+func (p *Page) handler(contentType string, render func(pageQuery, time.Time) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Cache-Control", "no-store")
@@ -83,12 +82,6 @@ func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (st
 			http.Error(w, "the caches are not synced yet", http.StatusServiceUnavailable)
 			return
 		}
-		select {
-		case p.turn <- struct{}{}:
-			defer func() { <-p.turn }()
-		case <-r.Context().Done():
-			return
-		}
 		body, err := render(query, p.clock.Now())
 		if err != nil {
 			klog.FromContext(r.Context()).Error(err, "Making the status page failed")
@@ -96,7 +89,7 @@ func (p *Page) handler(contentType string, render func(pageQuery, time.Time) (st
 			return
 		}
 		header.Set("Content-Type", contentType)
-		_, _ = w.Write([]byte(body)) // the reader has gone
+		_, _ = w.Write(body) // to be sent: there are no errors
 	})
 }
 
@@ -232,49 +225,66 @@ type pageRow struct {
 	bar []outlook.Stretch
 }
 
-// rows works out what will happen. Complete is false if that took too long: the rows
-// that it was too late for have no transitions and no bar.
-func (p *Page) rows(list []entry, now time.Time, bars bool) (rows []pageRow, complete bool) {
-	rows = make([]pageRow, len(list)) // [] in JSON, also if it is empty
-	complete = true
-	begun := time.Now()
-	for i, item := range list {
-		to := now.Add(pageFuture)
-		if complete = complete && time.Since(begun) < p.rowsTime; !complete {
-			to = now
-		}
-		row := pageRow{Overdue: item.overdue, due: p.source.Decide(item.Workload, now)}
-		row.Row = outlook.NewRow(item.Workload, &row.due, now, to)
-		if next := row.due.Now.Next.UTC(); !next.IsZero() {
-			row.Next = &next
-		}
-		if bars && complete && row.Schedule != nil {
-			row.bar = outlook.Stretches(row.Schedule, now.Add(-pagePast), to)
-		}
-		rows[i] = row
-	}
-	return rows, complete
+// teller works out what will happen in rows, until as many changes are told as are to be.
+type teller struct {
+	*Page
+	now     time.Time
+	changes int // still to be told
+	// complete is false if rows were left out: these have no transitions and no bar.
+	complete bool
 }
 
-// json is the page for programs: all rows, unless a page is asked for.
-func (p *Page) json(q pageQuery, now time.Time) (string, error) {
+func (p *Page) teller(now time.Time, changes int) teller { return teller{p, now, changes, true} }
+
+func (t *teller) row(item entry, bar bool) pageRow {
+	to := t.now.Add(pageFuture)
+	if t.complete = t.complete && t.changes > 0; !t.complete {
+		to = t.now
+	}
+	row := pageRow{Overdue: item.overdue, due: t.source.Decide(item.Workload, t.now)}
+	row.Row = outlook.NewRow(item.Workload, &row.due, t.now, to)
+	if next := row.due.Now.Next.UTC(); !next.IsZero() {
+		row.Next = &next
+	}
+	if bar && t.complete && row.Schedule != nil {
+		row.bar = outlook.Stretches(row.Schedule, t.now.Add(-pagePast), to)
+	}
+	t.changes -= max(len(row.Transitions), len(row.bar)-1)
+	return row
+}
+
+// json is the page for programs: all rows, unless a page is asked for. There may be tens
+// of thousands: they are written one by one.
+func (p *Page) json(q pageQuery, now time.Time) ([]byte, error) {
 	l := p.list(q, now)
 	list := l.found
 	if q.page > 0 {
 		_, list = l.page(q.page)
 	}
-	rows, complete := p.rows(list, now, false)
-	text, err := json.Marshal(struct {
-		At       time.Time      `json:"at"`
-		Totals   outlook.Totals `json:"totals"`
-		Found    int            `json:"found"`
-		Complete bool           `json:"complete"`
-		Rows     []pageRow      `json:"rows"`
-	}{now.UTC(), l.totals, len(l.found), complete, rows})
+	var out bytes.Buffer
+	head, err := json.Marshal(struct {
+		At     time.Time      `json:"at"`
+		Totals outlook.Totals `json:"totals"`
+		Found  int            `json:"found"`
+	}{now.UTC(), l.totals, len(l.found)})
 	if err != nil {
-		return "", fmt.Errorf("encoding the schedule: %w", err)
+		return nil, fmt.Errorf("encoding the schedule: %w", err)
 	}
-	return night.Printable(string(text)) + "\n", nil
+	out.Write(bytes.TrimSuffix(head, []byte("}")))
+	out.WriteString(`,"rows":[`)
+	teller := p.teller(now, jsonChanges)
+	for i, item := range list {
+		text, err := json.Marshal(teller.row(item, false))
+		if err != nil {
+			return nil, fmt.Errorf("encoding the schedule of %s: %w", item.Key(), err)
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(night.Printable(string(text)))
+	}
+	fmt.Fprintf(&out, `],"complete":%t}`+"\n", teller.complete)
+	return out.Bytes(), nil
 }
 
 var (

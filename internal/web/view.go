@@ -127,15 +127,20 @@ type rowView struct {
 type segment struct{ X, Width, State, Text string }
 
 // html is the page for people.
-func (p *Page) html(q pageQuery, now time.Time) (string, error) {
-	return pageMarkup.execute(p.view(q, now))
+func (p *Page) html(q pageQuery, now time.Time) ([]byte, error) {
+	text, err := pageMarkup.execute(p.view(q, now))
+	return []byte(text), err
 }
 
 func (p *Page) view(q pageQuery, now time.Time) pageView {
 	q.page = max(q.page, 1)
 	l := p.list(q, now)
 	first, list := l.page(q.page)
-	rows, _ := p.rows(list, now, true)
+	rows := make([]pageRow, len(list))
+	teller := p.teller(now, pageChanges)
+	for i, item := range list {
+		rows[i] = teller.row(item, true)
+	}
 	zone := p.axisZone(rows)
 	v := pageView{
 		Title:   "schedule-night",
