@@ -394,7 +394,7 @@ func TestAdmissionPolicy(t *testing.T) {
 			annotated("awake-until=" + strings.Replace(instant, ".", ".1", 1)),
 			annotated("asleep-until=" + strings.Replace(instant, ".", ".1", 1)),
 			annotated("window=" + strings.Repeat(" ", 4086) + "21:00-07:00"),
-			annotated("except=" + strings.Repeat("ä", 2049)), annotated("except=Mon" + strings.Repeat(" ", 4094)),
+			annotated("except=Mon" + strings.Repeat(" ", 4094)),
 			annotated("timezone=" + strings.Repeat("UTC", 1366)),
 			annotated("expected=" + strings.Repeat("0", 100_000) + "3"), annotated("night-replicas=" + strings.Repeat("0", 100_000)),
 			annotated("daytime=" + strings.Repeat("x", 4097)), annotated("expected=x", "daytime="+strings.Repeat("x", 4097)),
@@ -415,10 +415,10 @@ func TestAdmissionPolicy(t *testing.T) {
 	t.Run("unknown", func(t *testing.T) {
 		const known = " has no effect; there are on, expected, window, timezone, night-replicas, except, awake-until, asleep-until, daytime, wake-delay"
 		cases := []map[string]string{
-			annotated("timeZone=UTC"), annotated("Window=x", "window=x"), annotated("b=", "a=", "c="), annotated("=x"),
+			annotated("timeZone=UTC"), annotated("Window=x", "window=x"), annotated("b=", "a=", "c="),
 			{prefix + "on": "true", prefix + "Expected": "3"},
 		}
-		want := []string{"timeZone", "Window", "a", "", "Expected"}
+		want := []string{"timeZone", "Window", "a", "Expected"}
 		for i, refused := range tryAll(t, ns, cases) {
 			if refused != prefix+want[i]+known {
 				t.Errorf("%v: %s", cases[i], refused)
