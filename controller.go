@@ -493,7 +493,7 @@ func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, du
 		manager = ""
 	}
 	who, advice := contender(manager, c.Autoscalers.Of(w.Key()))
-	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", who, "replicas", w.Replicas, "want", due.Replicas)
+	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", manager, "replicas", w.Replicas, "want", due.Replicas)
 	c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonContested,
 		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. %s, or set %s to false",
 		who, w.Replicas, due.Replicas, due.Why(), advice, night.AnnotationOn)
