@@ -226,7 +226,8 @@ type pageRow struct {
 	Overdue bool       `json:"overdue"`
 	Next    *time.Time `json:"next"` // null if nothing will change
 
-	due outlook.Decision
+	due      outlook.Decision
+	misspelt []night.Misspelling
 	// bar are its states from pagePast before now to pageFuture after; nil if there
 	// is nothing to draw.
 	bar []outlook.Stretch
@@ -243,7 +244,7 @@ func (p *Page) rows(list []entry, now time.Time, bars bool) (rows []pageRow, com
 		if complete = complete && time.Since(begun) < p.rowsTime; !complete {
 			to = now
 		}
-		row := pageRow{Overdue: item.overdue, due: p.source.Decide(item.Workload, now)}
+		row := pageRow{Overdue: item.overdue, due: p.source.Decide(item.Workload, now), misspelt: item.Misspelt()}
 		row.Row = outlook.NewRow(item.Workload, &row.due, now, to)
 		if next := row.due.Now.Next.UTC(); !next.IsZero() {
 			row.Next = &next
