@@ -492,7 +492,7 @@ func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, du
 	if err != nil {
 		manager = ""
 	}
-	who, advice := contender(manager, c.Autoscalers.Of(w.Key()))
+	who, advice := contender(manager, c.Autoscalers.Of(w.Key()), w.Replicas < due.Replicas)
 	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", manager, "replicas", w.Replicas, "want", due.Replicas)
 	c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonContested,
 		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. %s, or set %s to false",
@@ -502,14 +502,17 @@ func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, du
 // contender is who keeps changing a count, by the field manager, "" for none, and the
 // autoscaler, nil for none; and what makes peace. Autoscalers and kubectl scale write the
 // scale subresource, and of that no manager is left once the count has been 0.
-func contender(manager string, hpa *workload.Autoscaler) (who, advice string) {
+func contender(manager string, hpa *workload.Autoscaler, lowers bool) (who, advice string) {
 	if manager != "" {
 		who = strconv.Quote(manager)
 	}
 	switch {
 	case hpa != nil && hpa.ScaledObject != "" && (who == "" || strings.HasPrefix(manager, "keda")):
-		return cmp.Or(who, "somebody, likely KEDA,"), "ScaledObject " + hpa.ScaledObject +
-			" targets it: while its minReplicaCount is 1 or more, KEDA raises what sleeps, whatever the triggers say. Set its minReplicaCount or idleReplicaCount to 0, pause it (autoscaling.keda.sh/paused)"
+		advice = "KEDA raises what sleeps while a trigger is active and, with a minReplicaCount of 1 or more, always. Set its idleReplicaCount to 0 if the triggers are quiet at night"
+		if lowers {
+			advice = "KEDA takes it to 0 while no trigger is active. Remove " + night.AnnotationNightReplicas
+		}
+		return cmp.Or(who, "somebody, likely KEDA,"), "ScaledObject " + hpa.ScaledObject + " targets it: " + advice + ", pause it (autoscaling.keda.sh/paused)"
 	case who == "" && hpa != nil && hpa.Name != "":
 		return "somebody who left no name, likely HorizontalPodAutoscaler " + hpa.Name + " or kubectl scale,", "Let it leave the count alone"
 	case who == "":

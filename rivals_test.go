@@ -83,16 +83,18 @@ func TestContender(t *testing.T) {
 		manager     string
 		hpa         *workload.Autoscaler
 		who, advice string
+		lowers      bool
 	}{
-		{"argocd", nil, `"argocd"`, "RespectIgnoreDifferences"},
-		{"argocd", keda, `"argocd"`, "RespectIgnoreDifferences"},
-		{"", nil, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone"},
-		{"", &workload.Autoscaler{}, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone"}, // they cannot be read
-		{"", hpa, "somebody who left no name, likely HorizontalPodAutoscaler hpa or kubectl scale,", "leave the count alone"},
-		{"", keda, "somebody, likely KEDA,", "ScaledObject web targets it"},
-		{"keda", keda, `"keda"`, "ScaledObject web targets it"},
+		{"argocd", nil, `"argocd"`, "RespectIgnoreDifferences", false},
+		{"argocd", keda, `"argocd"`, "RespectIgnoreDifferences", false},
+		{"", nil, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone", false},
+		{"", &workload.Autoscaler{}, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone", false}, // they cannot be read
+		{"", hpa, "somebody who left no name, likely HorizontalPodAutoscaler hpa or kubectl scale,", "leave the count alone", false},
+		{"", keda, "somebody, likely KEDA,", "ScaledObject web targets it", false},
+		{"", keda, "somebody, likely KEDA,", "Remove schedule-night.svc/night-replicas", true},
+		{"keda", keda, `"keda"`, "ScaledObject web targets it", false},
 	} {
-		who, advice := contender(tc.manager, tc.hpa)
+		who, advice := contender(tc.manager, tc.hpa, tc.lowers)
 		if who != tc.who || !strings.Contains(advice, tc.advice) {
 			t.Errorf("%q, %+v: got %s; %s", tc.manager, tc.hpa, who, advice)
 		}
@@ -113,8 +115,8 @@ func TestKEDAContest(t *testing.T) {
 		w.settle()
 		w.putBack(30*time.Second, 5*time.Minute)
 		want := `web Warning Contested: somebody, likely KEDA, keeps setting replicas to 3 where 0 is due (asleep in window "00:00-20:00" UTC, next change 2000-01-01T20:00:00Z); ` +
-			`will write less often until that ends. ScaledObject jobs targets it: while its minReplicaCount is 1 or more, KEDA raises what sleeps, whatever the triggers say. ` +
-			`Set its minReplicaCount or idleReplicaCount to 0, pause it (autoscaling.keda.sh/paused), or set schedule-night.svc/on to false`
+			`will write less often until that ends. ScaledObject jobs targets it: KEDA raises what sleeps while a trigger is active and, with a minReplicaCount of 1 or more, always. ` +
+			`Set its idleReplicaCount to 0 if the triggers are quiet at night, pause it (autoscaling.keda.sh/paused), or set schedule-night.svc/on to false`
 		if got := w.events.all(); !slices.Contains(got, want) {
 			t.Errorf("events %q, want %s", got, want)
 		}

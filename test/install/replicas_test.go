@@ -90,6 +90,10 @@ func TestHelmReplicas(t *testing.T) {
 		night(t, namespace)
 		upgrade("--set-string", "schedule.expected=3,"+asleep)
 		wait("0")
+		upgrade("--set-string", "schedule.expected=3,"+asleep, "--set", "replicas=0")
+		if n := replicas(); n != "0" {
+			t.Errorf("%s replicas once they are left out at night", n)
+		}
 		upgrade("--set-string", "schedule.expected=3,"+asleep, "--set", "image=app:2")
 		wait("0")
 		upgrade("--set-string", "schedule.expected=3,"+awake)
