@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,6 +47,7 @@ const (
 	reasonReconcileFailed    = "ReconcileFailed"    // several tries in a row
 	reasonContested          = "Contested"          // somebody else keeps changing the count
 	reasonAutoscalerConflict = "AutoscalerConflict" // an annotation does not go with an autoscaler
+	reasonUnknownAnnotation  = "UnknownAnnotation"  // one with our prefix is misspelt
 )
 
 // ControllerConfig is what a Controller works with.
@@ -71,7 +74,9 @@ type Controller struct {
 	ControllerConfig
 	contests  *queue.Contests
 	conflicts sync.Map // key → text of the last event AutoscalerConflict
+	misspelt  sync.Map // key → text of the last event UnknownAnnotation
 	woken     sync.Map // key → UID of what was woken, until that is recorded
+	rolled    sync.Map // keys of what got another Pod template and another expected at once, until that is recorded
 	// superseded are, by key, the resourceVersions that our last writes have replaced, until
 	// the cache has another: what it shows of them is known to be out of date.
 	superseded sync.Map
@@ -131,6 +136,11 @@ func (c *Controller) updated(was, is any) {
 	old, cur := was.(*workload.Workload), is.(*workload.Workload)
 	if !old.Concerned() && !cur.Concerned() {
 		return
+	}
+	if old.Annotations[night.AnnotationExpected] != cur.Annotations[night.AnnotationExpected] {
+		if c.rolled.Delete(cur.Key()); old.Template != cur.Template {
+			c.rolled.Store(cur.Key(), nil)
+		}
 	}
 	// A resync brings the same object again: it is the backstop for timers that
 	// clock steps have made wrong. It does not cut short the pause after a failure.
@@ -276,7 +286,9 @@ func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
 	c.conflicts.Delete(key)
+	c.misspelt.Delete(key)
 	c.woken.Delete(key)
+	c.rolled.Delete(key)
 	c.superseded.Delete(key)
 }
 
@@ -286,7 +298,8 @@ func (c *Controller) forget(key string) {
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
 	due := c.Decide(w, now)
-	c.warnConflict(key, w, due.Conflict)
+	c.warnOnce(&c.conflicts, key, w, reasonAutoscalerConflict, due.Conflict)
+	c.warnOnce(&c.misspelt, key, w, reasonUnknownAnnotation, misspelt(w, &due))
 	if due.Scale && c.isWoken(key, w, &due) {
 		due.Scale = false
 	}
@@ -324,6 +337,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		}
 		c.Queue.Promote(key)
 		c.woken.Delete(key)
+		c.rolled.Delete(key)
 	default:
 		c.Queue.Promote(key)
 		c.contests.Settle(key, now)
@@ -403,8 +417,26 @@ func (c *Controller) scale(ctx context.Context, key string, w *workload.Workload
 	if due.Replicas < w.Replicas {
 		reason = reasonScaledDown
 	}
-	c.Events.Eventf(w.Ref(), corev1.EventTypeNormal, reason, "Scaled from %d to %d: %s", w.Replicas, due.Replicas, due.Why())
+	c.Events.Eventf(w.Ref(), corev1.EventTypeNormal, reason, "Scaled from %d to %d: %s%s", w.Replicas, due.Replicas, due.Why(), c.lowered(key, w, due))
 	return nil
+}
+
+// lowered says where a cut in the day comes from, if expected was more by the record. Who
+// rolls back in an incident does not know that the annotations of that time come back too.
+// The revision does not tell of that yet: it is written after the count was cut.
+func (c *Controller) lowered(key string, w *workload.Workload, due *outlook.Decision) string {
+	if due.State != outlook.Awake || due.Replicas >= w.Replicas {
+		return ""
+	}
+	was, ok := w.Record.Held()
+	if !ok || was.Expected <= due.Schedule.Expected {
+		return ""
+	}
+	text := fmt.Sprintf("; expected was %d and is %d", was.Expected, due.Schedule.Expected)
+	if _, rolled := c.rolled.Load(key); rolled {
+		text += " since the Pod template changed with it, as by kubectl rollout undo, which brings back old annotations too"
+	}
+	return text
 }
 
 // record writes the record that is due.
@@ -432,26 +464,61 @@ func (c *Controller) announce(w *workload.Workload, due *outlook.Decision) {
 	}
 }
 
-// warnConflict emits an event about what does not go with an autoscaler, once.
-func (c *Controller) warnConflict(key string, w *workload.Workload, conflict string) {
-	if conflict == "" {
-		c.conflicts.Delete(key)
-	} else if told, _ := c.conflicts.Swap(key, conflict); told != conflict {
-		c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonAutoscalerConflict, "%s", conflict)
+// warnOnce emits an event with a text, "" for none, unless that is what was told last.
+func (c *Controller) warnOnce(told *sync.Map, key string, w *workload.Workload, reason, text string) {
+	if text == "" {
+		told.Delete(key)
+	} else if last, _ := told.Swap(key, text); last != text {
+		c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reason, "%s", text)
 	}
 }
 
-// warnContested emits an event that names who keeps changing a count that we hold. Only
-// the live object has that.
+// misspelt says which annotations of a workload that is managed have no effect.
+func misspelt(w *workload.Workload, due *outlook.Decision) string {
+	if due.State == outlook.Unmanaged || due.State == outlook.Released {
+		return ""
+	}
+	var list []string
+	for _, m := range w.Misspelt() {
+		list = append(list, m.String())
+	}
+	return strings.Join(list, ". ")
+}
+
+// warnContested emits an event that says who keeps changing a count that we hold, and what
+// can be done. Only the live object has the name.
 func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
-	who := "somebody"
-	if manager, err := c.Client.ReplicasManager(ctx, w); err == nil && manager != "" {
+	manager, err := c.Client.ReplicasManager(ctx, w)
+	if err != nil {
+		manager = ""
+	}
+	who, advice := contender(manager, c.Autoscalers.Of(w.Key()), w.Replicas < due.Replicas)
+	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", manager, "replicas", w.Replicas, "want", due.Replicas)
+	c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonContested,
+		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. %s, or set %s to false",
+		who, w.Replicas, due.Replicas, due.Why(), advice, night.AnnotationOn)
+}
+
+// contender is who keeps changing a count, by the field manager, "" for none, and the
+// autoscaler, nil for none; and what makes peace. Autoscalers and kubectl scale write the
+// scale subresource, and of that no manager is left once the count has been 0.
+func contender(manager string, hpa *workload.Autoscaler, lowers bool) (who, advice string) {
+	if manager != "" {
 		who = strconv.Quote(manager)
 	}
-	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", who, "replicas", w.Replicas, "want", due.Replicas)
-	c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonContested,
-		"%s keeps setting replicas to %d where %d is due (%s); will write less often until that ends. Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest), or set %s to false",
-		who, w.Replicas, due.Replicas, due.Why(), night.AnnotationOn)
+	switch {
+	case hpa != nil && hpa.ScaledObject != "" && (who == "" || strings.HasPrefix(manager, "keda")):
+		advice = "KEDA raises what sleeps while a trigger is active and, with a minReplicaCount of 1 or more, always. Set its idleReplicaCount to 0 if the triggers are quiet at night"
+		if lowers {
+			advice = "KEDA takes it to 0 while no trigger is active. Remove " + night.AnnotationNightReplicas
+		}
+		return cmp.Or(who, "somebody, likely KEDA,"), "ScaledObject " + hpa.ScaledObject + " targets it: " + advice + ", pause it (autoscaling.keda.sh/paused)"
+	case who == "" && hpa != nil && hpa.Name != "":
+		return "somebody who left no name, likely HorizontalPodAutoscaler " + hpa.Name + " or kubectl scale,", "Let it leave the count alone"
+	case who == "":
+		return "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "Let it leave the count alone"
+	}
+	return who, "Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest)"
 }
 
 // Managed is every workload in the cache that something is to be done about, as decide

@@ -6,12 +6,14 @@ import (
 	"schedule-night/internal/night/nighttest"
 	"schedule-night/internal/workload"
 	"schedule-night/internal/workload/workloadtest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
@@ -58,7 +60,7 @@ func TestContested(t *testing.T) {
 				contested = append(contested, e)
 			}
 		}
-		if len(contested) != 1 || !strings.Contains(contested[0], "keeps setting replicas to 3 where 0 is due") {
+		if want := "web Warning Contested: somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale, keeps setting replicas to 3 where 0 is due"; len(contested) != 1 || !strings.HasPrefix(contested[0], want) {
 			t.Errorf("events %q", contested)
 		}
 
@@ -72,6 +74,159 @@ func TestContested(t *testing.T) {
 		w.settle()
 		w.expect("scale web=0")
 	})
+}
+
+// TestContender: the event says who it can be, and what makes peace with that.
+func TestContender(t *testing.T) {
+	hpa, keda := &workload.Autoscaler{Name: "hpa"}, &workload.Autoscaler{Name: "keda-hpa-web", ScaledObject: "web"}
+	for _, tc := range []struct {
+		manager     string
+		hpa         *workload.Autoscaler
+		who, advice string
+		lowers      bool
+	}{
+		{"argocd", nil, `"argocd"`, "RespectIgnoreDifferences", false},
+		{"argocd", keda, `"argocd"`, "RespectIgnoreDifferences", false},
+		{"", nil, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone", false},
+		{"", &workload.Autoscaler{}, "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "leave the count alone", false}, // they cannot be read
+		{"", hpa, "somebody who left no name, likely HorizontalPodAutoscaler hpa or kubectl scale,", "leave the count alone", false},
+		{"", keda, "somebody, likely KEDA,", "ScaledObject web targets it", false},
+		{"", keda, "somebody, likely KEDA,", "Remove schedule-night.svc/night-replicas", true},
+		{"keda", keda, `"keda"`, "ScaledObject web targets it", false},
+	} {
+		who, advice := contender(tc.manager, tc.hpa, tc.lowers)
+		if who != tc.who || !strings.Contains(advice, tc.advice) {
+			t.Errorf("%q, %+v: got %s; %s", tc.manager, tc.hpa, who, advice)
+		}
+	}
+}
+
+// TestKEDAContest: who keeps up a minimum at 0 replicas, too, is named by the event.
+func TestKEDAContest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-20:00"))
+		w.watchAutoscalers()
+		hpa := workloadtest.HPAFor("web", 1)
+		hpa.Labels = map[string]string{"scaledobject.keda.sh/name": "jobs"}
+		if err := w.client.Tracker().Add(hpa); err != nil {
+			t.Fatal(err)
+		}
+		w.run()
+		w.settle()
+		w.putBack(30*time.Second, 5*time.Minute)
+		want := `web Warning Contested: somebody, likely KEDA, keeps setting replicas to 3 where 0 is due (asleep in window "00:00-20:00" UTC, next change 2000-01-01T20:00:00Z); ` +
+			`will write less often until that ends. ScaledObject jobs targets it: KEDA raises what sleeps while a trigger is active and, with a minReplicaCount of 1 or more, always. ` +
+			`Set its idleReplicaCount to 0 if the triggers are quiet at night, pause it (autoscaling.keda.sh/paused), or set schedule-night.svc/on to false`
+		if got := w.events.all(); !slices.Contains(got, want) {
+			t.Errorf("events %q, want %s", got, want)
+		}
+	})
+}
+
+// TestMisspelt: what has no effect is told to the owner, once until it changes.
+func TestMisspelt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		off := workloadtest.Placed("default", "off", workloadtest.Without(workloadtest.Deployment(3, "timeZone=UTC"), "on"))
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=12:00-13:00", "timeZone=Europe/Berlin", "start=7"), off)
+		w.run()
+		want := []string{
+			"web Warning UnknownAnnotation: schedule-night.svc/start has no effect; there are on, expected, window, timezone, night-replicas, except, awake-until, asleep-until, daytime, wake-delay. " +
+				"schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant",
+		}
+		expect := func() {
+			t.Helper()
+			var told []string
+			for _, e := range w.events.all() {
+				if strings.Contains(e, reasonUnknownAnnotation) {
+					told = append(told, e)
+				}
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("told %q, want %q", told, want)
+			}
+		}
+		w.until("2000-01-03T11:00:00Z")
+		w.expect("status web=False/DayWindow", "status web=True/NightWindow", "scale web=0", "scale web=3", "status web=False/DayWindow",
+			"status web=True/NightWindow", "scale web=0", "scale web=3", "status web=False/DayWindow") // and all else works
+		expect()
+		w.edit(func(d *appsv1.Deployment) { delete(d.Annotations, night.Prefix+"start") })
+		w.settle()
+		want = append(want, "web Warning UnknownAnnotation: schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant")
+		expect()
+		for _, value := range []string{"", "UTC"} { // mended, and made again
+			w.edit(func(d *appsv1.Deployment) {
+				if delete(d.Annotations, night.Prefix+"timeZone"); value != "" {
+					d.Annotations[night.Prefix+"timeZone"] = value
+				}
+			})
+			w.settle()
+		}
+		want = append(want, want[1])
+		expect()
+		w.edit(func(d *appsv1.Deployment) {
+			d.Annotations[night.AnnotationOn], d.Annotations[night.Prefix+"start"] = "false", ""
+		})
+		w.settle()
+		expect()
+	})
+}
+
+// TestRolledBack: a cut in the day that a rollback brings names what expected was, and why.
+func TestRolledBack(t *testing.T) {
+	set := func(expected, image string) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) {
+			d.Annotations[night.AnnotationExpected] = expected
+			d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: image}}
+		}
+	}
+	const undo = " since the Pod template changed with it, as by kubectl rollout undo, which brings back old annotations too"
+	for name, tc := range map[string]struct {
+		edits []func(*appsv1.Deployment)
+		want  string
+	}{
+		"a rollback":                  {[]func(*appsv1.Deployment){set("2", "app:1")}, "; expected was 10 and is 2" + undo},
+		"an edit":                     {[]func(*appsv1.Deployment){set("2", "app:2")}, "; expected was 10 and is 2"},
+		"a rollout, then an edit":     {[]func(*appsv1.Deployment){set("10", "app:3"), set("2", "app:3")}, "; expected was 10 and is 2"},
+		"a rollout that raises, then": {[]func(*appsv1.Deployment){set("12", "app:3"), set("2", "app:3")}, "; expected was 12 and is 2"},
+		"scaled by hand":              {[]func(*appsv1.Deployment){func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](12) }}, ""},
+		"raised, below what is there": {[]func(*appsv1.Deployment){func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](20); set("11", "app:3")(d) }}, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := workloadtest.Deployment(10, "window=12:00-13:00")
+			set("10", "app:2")(d)
+			w := newWorld(t, clock.RealClock{}, d)
+			w.run()
+			w.settle()
+			for _, edit := range tc.edits {
+				w.edit(edit)
+				w.settle()
+			}
+			got := w.events.all()
+			if last := got[len(got)-1]; !strings.HasSuffix(last, `: awake outside window "12:00-13:00" UTC, next change 2000-01-01T12:00:00Z`+tc.want) {
+				t.Errorf("%s: %q", name, got)
+			}
+			rolled := 0
+			w.rolled.Range(func(any, any) bool { rolled++; return true })
+			if rolled > 0 {
+				t.Errorf("%s: it is remembered after it was recorded", name)
+			}
+		})
+	}
+	// The last change of expected counts, also before anything was done about the first.
+	w := newWorld(t, clock.RealClock{})
+	defer w.Queue.ShutDown()
+	var versions []*workload.Workload
+	for _, change := range []func(*appsv1.Deployment){set("10", "app:2"), set("12", "app:3"), set("2", "app:3")} {
+		d := workloadtest.Deployment(10)
+		change(d)
+		versions = append(versions, workloadtest.Of(d))
+	}
+	for i, want := range []bool{true, false} {
+		w.updated(versions[i], versions[i+1])
+		if _, got := w.rolled.Load("default/web"); got != want {
+			t.Errorf("after edit %d, taken for a rollback: %v", i+1, got)
+		}
+	}
 }
 
 // TestContestedBoundary: a contest does not delay the morning, nor an edit.

@@ -44,11 +44,7 @@ func Notes(d *appsv1.Deployment) (notes []string) {
 			notes = append(notes, fmt.Sprintf("%d more such names", len(misspelt)-i))
 			break
 		}
-		right := m.Nearest + " may be meant"
-		if m.Nearest == "" {
-			right = "there are " + strings.ReplaceAll(strings.Join(night.AnnotationNames[:], ", "), night.Prefix, "")
-		}
-		notes = append(notes, fmt.Sprintf("%s has no effect; %s", shorten(m.Name), right))
+		notes = append(notes, m.String())
 	}
 
 	if _, on := d.Annotations[night.AnnotationOn]; on {

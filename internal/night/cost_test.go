@@ -70,7 +70,7 @@ func clockText(minute int) string { return fmt.Sprintf("%02d:%02d", minute/60, m
 // fill is as much of the list as an annotation may have, with room for a time of day.
 func fill(list []string) string {
 	for n := len(list); ; n-- {
-		if text := strings.Join(list[:n], ","); len(text) <= maxText-len(" 00:00-00:01") {
+		if text := strings.Join(list[:n], ","); len(text) <= MaxText-len(" 00:00-00:01") {
 			return text
 		}
 	}
@@ -265,7 +265,7 @@ func FuzzCost(f *testing.F) {
 		for i, item := range items {
 			items[i] = strings.TrimSpace(item)
 		}
-		for len(strings.Join(items, ",")) > maxText {
+		for len(strings.Join(items, ",")) > MaxText {
 			items = items[1:]
 		}
 		annotations := map[string]string{"window": strings.Join(items, ",")}

@@ -1,6 +1,7 @@
 package night
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -9,6 +10,30 @@ import (
 type Misspelling struct {
 	Name    string
 	Nearest string // the name that was meant; "" if that cannot be told
+}
+
+// String says that it has no effect, and what would be right.
+func (m Misspelling) String() string {
+	name, right := m.Name, m.Nearest+" may be meant"
+	if len(name) > MaxQuote {
+		name = Quote(name)
+	}
+	if m.Nearest == "" {
+		right = "there are " + strings.ReplaceAll(strings.Join(AnnotationNames[:], ", "), Prefix, "")
+	}
+	return fmt.Sprintf("%s has no effect; %s", name, right)
+}
+
+// Unknown are the names with our prefix that are none of ours. They are sorted. Where all
+// are known, as nearly everywhere, it costs nearly nothing.
+func Unknown(annotations map[string]string) (names []string) {
+	for name := range annotations {
+		if strings.HasPrefix(name, Prefix) && !slices.Contains(AnnotationNames[:], name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Misspelt are the names with our prefix that are none of ours, and those with nearly our

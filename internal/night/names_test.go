@@ -2,6 +2,7 @@ package night
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -55,8 +56,12 @@ func TestMisspelt(t *testing.T) {
 		}
 	}
 	got := Misspelt(map[string]string{"schedule-night.svc/b": "", "schedule-night.svc/on": "", "schedule-night.svc/a": "", "schedulenight.svc/on": ""})
-	if names := fmt.Sprint(got); names != "[{schedule-night.svc/a } {schedule-night.svc/b } {schedulenight.svc/on schedule-night.svc/on}]" {
-		t.Errorf("got %s", names)
+	if want := []Misspelling{{"schedule-night.svc/a", ""}, {"schedule-night.svc/b", ""}, {"schedulenight.svc/on", "schedule-night.svc/on"}}; !slices.Equal(got, want) {
+		t.Errorf("got %s", got)
+	}
+	want := "schedule-night.svc/b has no effect; there are on, expected, window, timezone, night-replicas, except, awake-until, asleep-until, daytime, wake-delay"
+	if text := got[1].String(); text != want {
+		t.Errorf("it reads %s", text)
 	}
 }
 
@@ -89,5 +94,35 @@ func BenchmarkMisspelt(b *testing.B) {
 	}
 	for b.Loop() {
 		Misspelt(annotations)
+	}
+}
+
+// TestUnknown: with our very prefix, and none of ours.
+func TestUnknown(t *testing.T) {
+	got := Unknown(map[string]string{AnnotationOn: "", Prefix + "window": "", Prefix + "timeZone": "", Prefix + "On": "", Prefix: "", "schedule-nigth.svc/on": "", "example.com/on": ""})
+	if want := []string{Prefix, Prefix + "On", Prefix + "timeZone"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	known := map[string]string{}
+	for _, name := range AnnotationNames {
+		known[name] = ""
+	}
+	if got := Unknown(known); got != nil {
+		t.Errorf("of all that are known, %q are not", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { Unknown(known) }); n > 0 {
+		t.Errorf("to look allocates %v times", n)
+	}
+}
+
+// TestPolicyKnowsNames: the admission policy refuses what it does not know.
+func TestPolicyKnowsNames(t *testing.T) {
+	policy, err := os.ReadFile("../../deploy/extras/validating-admission-policy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "['" + strings.Join(AnnotationNames[:], "', '") + "']"
+	if got := strings.Join(strings.Fields(string(policy)), " "); !strings.Contains(got, want) {
+		t.Errorf("the policy does not have the list %s", want)
 	}
 }

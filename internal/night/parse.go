@@ -18,8 +18,8 @@ const space = " \t\r\n"
 
 func newParser(text string) (parser, error) {
 	switch {
-	case len(text) > maxText:
-		return parser{}, fmt.Errorf("%d bytes are too long; the limit is %d", len(text), maxText)
+	case len(text) > MaxText:
+		return parser{}, errTooLong
 	case strings.Trim(text, space) != text:
 		return parser{}, errors.New("white space at the start or the end; it may only stand between tokens")
 	}

@@ -54,10 +54,14 @@ const (
 	// MaxWakeDelay bounds how far back At has to look for a night that is
 	// still being slept out; a longer delay is a longer window.
 	MaxWakeDelay = 24 * time.Hour
-	// maxText bounds, in bytes, a window or an except. Users come nowhere
-	// near it; without it one annotation could keep a worker busy for seconds.
-	maxText = 4096
+	// MaxText bounds, in bytes, the value of an annotation. Users come nowhere near it;
+	// without it one could keep a worker busy for seconds, and fill its memory.
+	MaxText = 4096
+	// maxDigits are those of the largest number of replicas.
+	maxDigits = 10
 )
+
+var errTooLong = fmt.Errorf("longer than %d bytes", MaxText)
 
 // Schedule is what a Deployment's annotations ask for. The zero value is not
 // usable: Location and Window must be set. A Schedule made of the controller's
@@ -113,6 +117,11 @@ func ParseSchedule(annotations map[string]string, defaults Schedule) (Schedule, 
 		return s, nil
 	}
 	s.On = true
+	for _, name := range AnnotationNames {
+		if value := annotations[name]; len(value) > MaxText {
+			return s, annotationError(name, value, errTooLong)
+		}
+	}
 
 	value, ok = annotations[AnnotationExpected]
 	if !ok {
@@ -171,10 +180,10 @@ func annotationError(name, value string, err error) error {
 }
 
 // ParseReplicas reads a number of replicas: decimal digits, 0 to 2147483647,
-// the range of spec.replicas.
+// the range of spec.replicas, and no more digits than that has.
 func ParseReplicas(text string) (int32, error) {
 	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
+	if err != nil || len(text) > maxDigits {
 		return 0, errors.New("want replicas as decimal digits alone, 0 to 2147483647")
 	}
 	return int32(n), nil

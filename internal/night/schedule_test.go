@@ -108,6 +108,7 @@ func TestScheduleErrors(t *testing.T) {
 		{night.AnnotationExcept, "Mon Tue", `schedule-night.svc/except "Mon Tue": "Tue" after "Mon" is not expected; put "," between days`},
 		{night.AnnotationTimezone, "CEST", `schedule-night.svc/timezone "CEST": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
 		{night.AnnotationTimezone, "Europe//Berlin", `schedule-night.svc/timezone "Europe//Berlin": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
+		{night.AnnotationExpected, "00000000003", `schedule-night.svc/expected "00000000003": want replicas as decimal digits alone, 0 to 2147483647`},
 		{night.AnnotationExpected, "+3", `schedule-night.svc/expected "+3": want replicas as decimal digits alone, 0 to 2147483647`},
 		{night.AnnotationOn, "yes", `schedule-night.svc/on "yes": want true or false`},
 		{night.AnnotationAwakeUntil, "2026-11-30T2:00:00Z", `schedule-night.svc/awake-until "2026-11-30T2:00:00Z": want an RFC 3339 time with its offset, e.g. 2026-11-30T02:00:00+01:00 or 2026-11-30T01:00:00Z`},
@@ -115,7 +116,9 @@ func TestScheduleErrors(t *testing.T) {
 		{night.AnnotationWakeDelay, "-5m", `schedule-night.svc/wake-delay "-5m": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
 		{night.AnnotationWakeDelay, "25h", `schedule-night.svc/wake-delay "25h": want a duration from 0s to 24h, e.g. 90s, 10m or 1h30m`},
 		{night.AnnotationWindow, strings.Repeat("x", 120), `schedule-night.svc/window "` + strings.Repeat("x", 100) + `"…: "` + strings.Repeat("x", 100) + `"… is not a day; use Mon, Tue, Wed, Thu, Fri, Sat, Sun or a date such as 2026-12-24`},
-		{night.AnnotationExcept, strings.Repeat("Mon,", 1024) + "Mon", `schedule-night.svc/except "` + strings.Repeat("Mon,", 25) + `"…: 4099 bytes are too long; the limit is 4096`},
+		{night.AnnotationOn, strings.Repeat("x", 5000), `schedule-night.svc/on "` + strings.Repeat("x", 100) + `"…: want true or false`},
+		{night.AnnotationWakeDelay, strings.Repeat("0s", 2049), `schedule-night.svc/wake-delay "` + strings.Repeat("0s", 50) + `"…: longer than 4096 bytes`},
+		{night.AnnotationExcept, strings.Repeat("Mon,", 1024) + "Mon", `schedule-night.svc/except "` + strings.Repeat("Mon,", 25) + `"…: longer than 4096 bytes`},
 	} {
 		annotations := map[string]string{night.AnnotationOn: "true", night.AnnotationExpected: "3"}
 		annotations[tc.annotation] = tc.value

@@ -10,7 +10,7 @@ import (
 // walk goes through the nights of a schedule once, in the order in which they start. So a
 // question costs one look at each item for each date that it goes over, a little more
 // than a year of them at the most, and a look is a sum: clock tells how few local times
-// need more. How many items there can be, and dates among their days, follows from maxText.
+// need more. How many items there can be, and dates among their days, follows from MaxText.
 //
 // Instants are nanoseconds after base here.
 type walk struct {

@@ -219,7 +219,8 @@ type pageRow struct {
 	Overdue bool       `json:"overdue"`
 	Next    *time.Time `json:"next"` // null if nothing will change
 
-	due outlook.Decision
+	due      outlook.Decision
+	misspelt []night.Misspelling
 	// bar are its states from pagePast before now to pageFuture after; nil if there
 	// is nothing to draw.
 	bar []outlook.Stretch
@@ -241,7 +242,7 @@ func (t *teller) row(item entry, bar bool) pageRow {
 	if t.complete = t.complete && t.changes > 0; !t.complete {
 		to = t.now
 	}
-	row := pageRow{Overdue: item.overdue, due: t.source.Decide(item.Workload, t.now)}
+	row := pageRow{Overdue: item.overdue, due: t.source.Decide(item.Workload, t.now), misspelt: item.Misspelt()}
 	row.Row = outlook.NewRow(item.Workload, &row.due, t.now, to)
 	if next := row.due.Now.Next.UTC(); !next.IsZero() {
 		row.Next = &next

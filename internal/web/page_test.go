@@ -750,3 +750,22 @@ func TestPageAutoscaler(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestPageMisspelt: what has no effect is told where it stands, also beside what is invalid.
+func TestPageMisspelt(t *testing.T) {
+	const note = `<span class="sub note"><bdi>schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant</bdi></span>`
+	for name, tc := range map[string]struct {
+		d    *appsv1.Deployment
+		want int
+	}{
+		"managed":  {workloadtest.Deployment(3, "timeZone=Europe/Berlin"), 1},
+		"invalid":  {workloadtest.Deployment(3, "timeZone=Europe/Berlin", "window=x"), 1},
+		"right":    {workloadtest.Deployment(3, "timezone=Europe/Berlin"), 0},
+		"released": {workloadtest.Without(workloadtest.AsleepSince(workloadtest.Deployment(0, "timeZone=Europe/Berlin")), "on"), 0},
+	} {
+		page := ask(newTestPage(t, pageNow, tc.d), "/").Body.String()
+		if got := strings.Count(page, note); got != tc.want || !strings.Contains(page, ">web<") {
+			t.Errorf("%s: told %d times, want %d", name, got, tc.want)
+		}
+	}
+}

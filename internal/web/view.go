@@ -114,6 +114,7 @@ type rowView struct {
 	Expected        string
 	Window          string
 	Error           string
+	Notes           []note // on annotations that have no effect
 	To              string // what the next change does, "" if there is none
 	In              string
 	At              timeView
@@ -122,6 +123,9 @@ type rowView struct {
 	Label           string
 	Segments        []segment
 }
+
+// note is a text: the template shows fields alone.
+type note struct{ Text string }
 
 // segment is a part of a bar.
 type segment struct{ X, Width, State, Text string }
@@ -239,6 +243,11 @@ func newRowView(row *pageRow, axis *time.Location, now time.Time) rowView {
 	}
 	if row.due.Scale {
 		v.Want = strconv.Itoa(int(row.due.Replicas))
+	}
+	if row.State != outlook.Released {
+		for _, m := range row.misspelt {
+			v.Notes = append(v.Notes, note{night.Printable(m.String())})
+		}
 	}
 	switch {
 	case row.Error != "":

@@ -129,8 +129,8 @@ func TestRecordOf(t *testing.T) {
 func TestDiffers(t *testing.T) {
 	since := time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC)
 	w := &Workload{
-		Meta: Meta{UID: "1", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
-		Replicas:   3, Record: &Record{corev1.ConditionTrue, "R", "m", since},
+		Meta:     Meta{UID: "1", ResourceVersion: "1", Annotations: map[string]string{"a": "b"}},
+		Replicas: 3, Record: &Record{corev1.ConditionTrue, "R", "m", since},
 	}
 	for name, change := range map[string]func(*Workload){
 		"replicas":               func(w *Workload) { w.Replicas++ },

@@ -27,6 +27,9 @@ type Autoscaler struct {
 	// ToZero tells that 0 replicas can be its own choice: its minimum says so, or it is
 	// one of KEDA's, which takes the last step itself.
 	ToZero bool
+	// ScaledObject is that of KEDA for which KEDA made it, "" if it is none of KEDA's. KEDA
+	// has a minimum of its own, which holds at 0 replicas too.
+	ScaledObject string
 }
 
 // kedaLabel is on each HorizontalPodAutoscaler that KEDA makes for a ScaledObject.
@@ -35,8 +38,8 @@ const kedaLabel = "scaledobject.keda.sh/name"
 // NewAutoscaler reads a HorizontalPodAutoscaler.
 func NewAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *Autoscaler {
 	a := &Autoscaler{Name: hpa.Name, Min: ptr.Deref(hpa.Spec.MinReplicas, 1)}
-	_, keda := hpa.Labels[kedaLabel]
-	a.ToZero = a.Min == 0 || keda
+	name, keda := hpa.Labels[kedaLabel]
+	a.ToZero, a.ScaledObject = a.Min == 0 || keda, name
 	return a
 }
 
@@ -180,7 +183,7 @@ func TargetKeys(hpa *autoscalingv2.HorizontalPodAutoscaler) []string {
 
 // Of is the autoscaler of the Deployment with the given key, nil if it has none. Of several
 // the one with the highest minimum counts, of equals the first by name, and any that may
-// go to 0 counts as such: so it does not change from pass to pass.
+// go to 0 or is KEDA's counts as such: so it does not change from pass to pass.
 func (a *Autoscalers) Of(key string) *Autoscaler {
 	if a == nil {
 		return nil
@@ -195,17 +198,17 @@ func (a *Autoscalers) Of(key string) *Autoscaler {
 	found, err := informer.GetTypedIndexer().ByTypedIndex(byTarget, key)
 	utilruntime.Must(err) // the index exists
 	var best *Autoscaler
-	toZero := false
+	toZero, scaledObject := false, ""
 	for _, hpa := range found {
 		one := NewAutoscaler(hpa)
-		toZero = toZero || one.ToZero
+		toZero, scaledObject = toZero || one.ToZero, max(scaledObject, one.ScaledObject)
 		if best == nil || one.Min > best.Min || one.Min == best.Min && one.Name < best.Name {
 			best = one
 		}
 	}
 	switch {
 	case best != nil:
-		best.ToZero = toZero
+		best.ToZero, best.ScaledObject = toZero, scaledObject
 		return best
 	case lost && a.clock.Since(at) < a.linger:
 		return &Autoscaler{ToZero: true}

@@ -40,16 +40,17 @@ func TestMayReadAutoscalers(t *testing.T) {
 }
 
 // TestAutoscalerToZero: of a trimmed autoscaler it can still be told whether 0 replicas
-// can be its own choice.
+// can be its own choice, and whose it is.
 func TestAutoscalerToZero(t *testing.T) {
 	keda := workloadtest.HPAFor("web", 1)
 	keda.Labels = map[string]string{"scaledobject.keda.sh/name": "web", "app": "web"}
 	for _, tc := range []struct {
 		hpa  *autoscalingv2.HorizontalPodAutoscaler
 		want bool
-	}{{workloadtest.HPAFor("web", 1), false}, {workloadtest.HPAFor("web", 0), true}, {keda, true}} {
+		keda string
+	}{{workloadtest.HPAFor("web", 1), false, ""}, {workloadtest.HPAFor("web", 0), true, ""}, {keda, true, "web"}} {
 		a := attached(t, tc.hpa)
-		if got := a.Of("default/web"); got == nil || got.ToZero != tc.want {
+		if got := a.Of("default/web"); got == nil || got.ToZero != tc.want || got.ScaledObject != tc.keda {
 			t.Errorf("minimum %d, labels %v: got %+v, want %v", *tc.hpa.Spec.MinReplicas, tc.hpa.Labels, got, tc.want)
 		}
 	}
@@ -75,9 +76,11 @@ func TestSeveralAutoscalers(t *testing.T) {
 		hpa.Name = name
 		return hpa
 	}
-	a := attached(t, named("c", 4), named("b", 4), named("a", 0), named("d", 2))
+	keda := named("d", 2)
+	keda.Labels = map[string]string{"scaledobject.keda.sh/name": "web"}
+	a := attached(t, named("c", 4), named("b", 4), named("a", 0), keda)
 	for range 20 {
-		if got := a.Of("default/web"); *got != (workload.Autoscaler{Name: "b", Min: 4, ToZero: true}) {
+		if got := a.Of("default/web"); *got != (workload.Autoscaler{Name: "b", Min: 4, ToZero: true, ScaledObject: "web"}) {
 			t.Fatalf("got %+v", got)
 		}
 	}

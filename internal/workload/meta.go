@@ -13,7 +13,7 @@ type Meta struct {
 	ResourceVersion   string
 	CreationTimestamp metav1.Time
 	DeletionTimestamp *metav1.Time
-	Annotations       map[string]string // of them, those of package night
+	Annotations       map[string]string // of them, those of package night; of misspelt ones the name
 }
 
 var _ metav1.ObjectMetaAccessor = &Meta{}

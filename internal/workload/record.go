@@ -82,6 +82,14 @@ func (r *Record) Slept() (Applied, bool) {
 	return applied, true
 }
 
+// Held is what a record, nil for none, says that a schedule held in the day.
+func (r *Record) Held() (Applied, bool) {
+	if r == nil || r.Status != corev1.ConditionFalse || r.Reason == ReasonReleased {
+		return Applied{}, false
+	}
+	return ParseApplied(r.Message)
+}
+
 // RecordOf is the record of a workload that follows its schedule. The day's count of one
 // that is only woken is nobody's promise, and is not in it.
 func RecordOf(s *night.Schedule, state night.State) Record {

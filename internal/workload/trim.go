@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"hash/fnv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,9 @@ const (
 	// maxSharedText bounds, in bytes, the text in what is remembered, which outlives the
 	// workloads that it came from.
 	maxSharedText = 512
+	// maxUnknown is how many annotations that are misspelt are kept of an object: those that
+	// its owner hears of first.
+	maxUnknown = 3
 )
 
 // Self is who this process is: the namespace of its Pod and the name of its ServiceAccount;
@@ -64,6 +68,7 @@ func (s Self) FromDeployment(d *appsv1.Deployment) *Workload {
 		Replicas:   ptr.Deref(d.Spec.Replicas, 1),
 		Record:     conditionRecord(d),
 		Requests:   podRequests(&d.Spec.Template.Spec),
+		Template:   templateHash(d),
 		Controlled: metav1.GetControllerOfNoCopy(d) != nil,
 		Ours:       s.runs(d.Namespace, &d.Spec.Template.Spec),
 	}
@@ -73,10 +78,14 @@ func (s Self) runs(namespace string, spec *corev1.PodSpec) bool {
 	return s.Namespace != "" && s.Namespace == namespace && (s.ServiceAccount == "" || s.ServiceAccount == spec.ServiceAccountName)
 }
 
-// annotationValues are what annotations say, in the order of night.AnnotationNames.
-type annotationValues [len(night.AnnotationNames)]struct {
-	value string
-	ok    bool
+// annotationValues are what annotations say, in the order of night.AnnotationNames, and
+// which others have our prefix.
+type annotationValues struct {
+	known [len(night.AnnotationNames)]struct {
+		value string
+		ok    bool
+	}
+	unknown [maxUnknown]string // "" where there are no more: no name is empty
 }
 
 // Many workloads have the same namespace and schedule, many records are written in a
@@ -88,7 +97,8 @@ var (
 	sharedRequests    = newShared[Requests, *Requests]()
 )
 
-// trimAnnotations keeps those that the schedule reads; nil if there are none.
+// trimAnnotations keeps those that the schedule reads, and the names of some that are
+// misspelt; nil if there are none. A value that is too long is cut, and still too long.
 func trimAnnotations(annotations map[string]string) map[string]string {
 	var values annotationValues
 	found, text := 0, 0
@@ -97,9 +107,18 @@ func trimAnnotations(annotations map[string]string) map[string]string {
 		if !ok {
 			continue
 		}
-		values[i].value, values[i].ok = value, true
+		if len(value) > night.MaxText {
+			value = strings.Clone(value[:night.MaxText+1])
+		}
+		values.known[i].value, values.known[i].ok = value, true
 		found++
 		text += len(value)
+	}
+	if found < len(annotations) {
+		for _, name := range values.unknown[:copy(values.unknown[:], night.Unknown(annotations))] {
+			found++
+			text += len(name)
+		}
 	}
 	if found == 0 {
 		return nil
@@ -107,12 +126,32 @@ func trimAnnotations(annotations map[string]string) map[string]string {
 	return sharedAnnotations.of(values, text, func() map[string]string {
 		kept := make(map[string]string, found)
 		for i, name := range night.AnnotationNames {
-			if values[i].ok {
-				kept[name] = values[i].value
+			if values.known[i].ok {
+				kept[name] = values.known[i].value
+			}
+		}
+		for _, name := range values.unknown {
+			if name != "" {
+				kept[name] = ""
 			}
 		}
 		return kept
 	})
+}
+
+// templateHash tells Pod templates apart; 0 if that cannot be told. It costs more than all
+// else here, and is of use only where the template and AnnotationExpected change together.
+func templateHash(d *appsv1.Deployment) uint32 {
+	if _, ok := d.Annotations[night.AnnotationExpected]; !ok {
+		return 0
+	}
+	text, err := d.Spec.Template.Marshal()
+	if err != nil {
+		return 0
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write(text) // never fails
+	return hash.Sum32()
 }
 
 // Requests are what one Pod asks for as long as it runs.

@@ -1,6 +1,7 @@
 package workload_test
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -146,6 +147,8 @@ func TestTrimShares(t *testing.T) {
 		{"with others of no concern", workloadtest.Deployment(3), annotated(workloadtest.Deployment(3), "example.com/owner", "me"), true},
 		{"another value", workloadtest.Deployment(3, "expected=3"), workloadtest.Deployment(3, "expected=4"), false},
 		{"the same value elsewhere", workloadtest.Deployment(3, "timezone=UTC"), workloadtest.Deployment(3, "window=UTC"), false},
+		{"misspelt alike", workloadtest.Deployment(3, "timeZone=UTC"), workloadtest.Deployment(3, "timeZone=CET"), true},
+		{"misspelt otherwise", workloadtest.Deployment(3, "timeZone=UTC"), workloadtest.Deployment(3, "time-zone=UTC"), false},
 		{"empty and not there", workloadtest.Deployment(3, "except="), workloadtest.Deployment(3), false},
 		{"too long to be kept", workloadtest.Deployment(3, long), workloadtest.Deployment(3, long), false},
 	} {
@@ -165,6 +168,60 @@ func TestTrimShares(t *testing.T) {
 		if tc.shared && a.Record != b.Record {
 			t.Errorf("%s: two records", tc.name)
 		}
+	}
+}
+
+// TestTrimBounds: nobody's values fill our memory. What is cut reads as too long, as it did.
+func TestTrimBounds(t *testing.T) {
+	for _, name := range night.AnnotationNames[1:] {
+		for _, value := range []string{strings.Repeat("0", 200_000), "21:00-07:00," + strings.Repeat(" ", 200_000) + "x", strings.Repeat("0", 4096) + "s"} {
+			d := annotated(workloadtest.Deployment(3), name, value)
+			w := workloadtest.Of(d)
+			_, want := night.ParseSchedule(d.Annotations, night.Schedule{})
+			_, got := w.Schedule(night.Schedule{})
+			if want == nil || got == nil || got.Error() != want.Error() || !strings.HasSuffix(got.Error(), "longer than 4096 bytes") {
+				t.Errorf("%s: got %v, want %v", name, got, want)
+			}
+			if n := len(w.Annotations[name]); n > 4097 {
+				t.Errorf("%s: %d bytes are kept", name, n)
+			}
+		}
+		longest := strings.Repeat("0", 4096)
+		if got := workloadtest.Of(annotated(workloadtest.Deployment(3), name, longest)).Annotations[name]; got != longest {
+			t.Errorf("%s: of a value that is not too long, %d bytes are kept", name, len(got))
+		}
+	}
+	d := workloadtest.Deployment(3)
+	for i := range 1000 {
+		d.Annotations[fmt.Sprintf("schedule-night.svc/x%03d", i)] = strings.Repeat("x", 100)
+	}
+	want := map[string]string{
+		night.AnnotationOn: "true", night.AnnotationExpected: "3",
+		"schedule-night.svc/x000": "", "schedule-night.svc/x001": "", "schedule-night.svc/x002": "",
+	}
+	if got := workloadtest.Of(d).Annotations; !maps.Equal(got, want) {
+		t.Errorf("of 1000 names, %v are kept", got)
+	}
+}
+
+// TestTemplate: a Pod template has a number of its own, which nothing else changes.
+func TestTemplate(t *testing.T) {
+	d := workloadtest.Deployment(3)
+	d.Spec.Template.Labels = map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}
+	first := workloadtest.Of(d).Template
+	for range 20 {
+		d = workloadtest.AsleepSince(d.DeepCopy())
+		d.Annotations["example.com/x"], d.Labels = "y", map[string]string{"x": "y"}
+		if got := workloadtest.Of(d).Template; got != first {
+			t.Fatalf("got %d, want %d", got, first)
+		}
+	}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Image: "app:2"}}
+	if got := workloadtest.Of(d).Template; got == first {
+		t.Errorf("another image has the same number, %d", got)
+	}
+	if got := workloadtest.Of(workloadtest.Without(d, "expected")).Template; got != 0 {
+		t.Errorf("without %s it costs its time, and is %d", night.AnnotationExpected, got)
 	}
 }
 

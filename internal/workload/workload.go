@@ -27,6 +27,7 @@ type Workload struct {
 	Record   *Record                  // as it was last read; nil if there is none
 	Requests *Requests                // of one Pod; nil if it has none
 	Replicas int32                    // of the spec; the API's default where that leaves it out
+	Template uint32                   // a hash of the Pod template; 0 without AnnotationExpected
 	// Controlled tells that the object has a controller of its own, which may undo what
 	// others write to it.
 	Controlled bool
@@ -96,6 +97,14 @@ func (w *Workload) Differs(old *Workload) bool {
 		(w.DeletionTimestamp == nil) != (old.DeletionTimestamp == nil) ||
 		!maps.Equal(w.Annotations, old.Annotations) ||
 		!w.Record.equal(old.Record)
+}
+
+// Misspelt are the annotations that have our prefix and that nothing reads; of many, the first.
+func (w *Workload) Misspelt() []night.Misspelling {
+	if len(night.Unknown(w.Annotations)) == 0 {
+		return nil
+	}
+	return night.Misspelt(w.Annotations)
 }
 
 // Schedule is what the object's annotations ask for. The error is that of

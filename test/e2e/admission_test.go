@@ -164,7 +164,7 @@ var policyEdges = map[string][]string{
 	"on": {"true", "t", "T", "1", "TRUE", "True", "false", "f", "F", "0", "FALSE", "False", "tRUE", "on", "2", "true ", "\n"},
 	"expected": {
 		"0", "00", "007", "2147483647", "2147483648", "0000000002147483647", "00000000000000000000000000000000003", "4294967296", "99999999999",
-		"99999999999999999999999999", "+3", "-0", "1_000", "0x3", "3 ", "3\n", "٣", "1e3", "3,0", "\"5\"",
+		"99999999999999999999999999", "0000000003", "00000000003", "+3", "-0", "1_000", "0x3", "3 ", "3\n", "٣", "1e3", "3,0", "\"5\"",
 	},
 	"night-replicas": {"0", "00", "2147483647", "2147483648", "+1", "", " 1", "1.0"},
 	"daytime":        {"enforce", "wake-only", "Enforce", "wake-only ", "wakeonly", ""},
@@ -323,7 +323,7 @@ func TestAdmissionPolicy(t *testing.T) {
 			{prefix + "expected": "x", prefix + "window": "x"},                                                             // not managed
 			{prefix + "on": "false", prefix + "expected": "x", prefix + "timezone": "x", prefix + "wake-delay": "999999h"}, // switched off
 			{prefix + "on": "true"}, {prefix + "on": "yes", prefix + "expected": "x"},
-			annotated("windows=21:00-07:00", "Window=x"), // unknown ones are nobody's business
+			{prefix + "on": "false", prefix + "Window": "x"}, {prefix + "Window": "x"},
 			annotated("expected=x", "window=y", "timezone=Local", "daytime=z"),
 			annotated("except=x", "wake-delay=y", "daytime=z"),
 			annotated("timezone=CEST", "daytime=z"),
@@ -371,13 +371,13 @@ func TestAdmissionPolicy(t *testing.T) {
 			cases = append(cases, annotated("window="+fill(long[0], long[1]+" 21:00-07:00"), "except="+fill(long[0], long[1]),
 				"timezone=America/Argentina/ComodRivadavia", "night-replicas=0", "awake-until=2026-11-30T02:00:00+01:00", "asleep-until=2026-11-30T02:00:00+01:00", "daytime=enforce", "wake-delay=1h"))
 		}
+		instant := "2026-11-30T02:00:00." + strings.Repeat("1", 4096-len("2026-11-30T02:00:00.Z")) + "Z"
 		cases = append(cases,
 			annotated("window="+fill("21:00-07:00,", "21:00-07:00"), "except="+fill("Mon,", "Sun")),
 			annotated("window="+fill("Mon-Fri 21:00-07:00,", "Sun 21:00-07:00")),
 			annotated("window="+fill("2026-12-24/2026-12-31 00:00-24:00,", "Sun 21:00-07:00")),
-			annotated("expected="+strings.Repeat("0", 100_000)+"3"),
-			annotated("wake-delay="+strings.Repeat("0s", 50_000)),
-			annotated("awake-until=2026-11-30T02:00:00."+strings.Repeat("1", 100_000)+"Z"))
+			annotated("wake-delay="+strings.Repeat("0s", 2048)),
+			annotated("awake-until="+instant))
 		for i, says := range programSays(t, cases) {
 			if says != "" {
 				t.Errorf("case %d is not valid: %.300s", i, says)
@@ -388,6 +388,17 @@ func TestAdmissionPolicy(t *testing.T) {
 				t.Errorf("case %d is refused: %.300s", i, refused)
 			}
 		}
+		// A byte more, in any of them, is too long, and the rest is not looked at.
+		comparePolicy(t, ns, []map[string]string{
+			annotated("wake-delay=+" + strings.Repeat("0s", 2048)),
+			annotated("awake-until=" + strings.Replace(instant, ".", ".1", 1)),
+			annotated("asleep-until=" + strings.Replace(instant, ".", ".1", 1)),
+			annotated("window=" + strings.Repeat(" ", 4086) + "21:00-07:00"),
+			annotated("except=Mon" + strings.Repeat(" ", 4094)),
+			annotated("timezone=" + strings.Repeat("UTC", 1366)),
+			annotated("expected=" + strings.Repeat("0", 100_000) + "3"), annotated("night-replicas=" + strings.Repeat("0", 100_000)),
+			annotated("daytime=" + strings.Repeat("x", 4097)), annotated("expected=x", "daytime="+strings.Repeat("x", 4097)),
+		}, true)
 		// And what is longer still than anybody's mistake gets a short answer.
 		cases = nil
 		for _, name := range slices.Sorted(maps.Keys(policyEdges)) {
@@ -397,6 +408,24 @@ func TestAdmissionPolicy(t *testing.T) {
 			if !strings.HasPrefix(refused, prefix) || len(refused) > 500 {
 				t.Errorf("case %d: %.600s", i, refused)
 			}
+		}
+	})
+
+	// What the program only warns of.
+	t.Run("unknown", func(t *testing.T) {
+		const known = " has no effect; there are on, expected, window, timezone, night-replicas, except, awake-until, asleep-until, daytime, wake-delay"
+		cases := []map[string]string{
+			annotated("timeZone=UTC"), annotated("Window=x", "window=x"), annotated("b=", "a=", "c="),
+			{prefix + "on": "true", prefix + "Expected": "3"},
+		}
+		want := []string{"timeZone", "Window", "a", "Expected"}
+		for i, refused := range tryAll(t, ns, cases) {
+			if refused != prefix+want[i]+known {
+				t.Errorf("%v: %s", cases[i], refused)
+			}
+		}
+		if says := programSays(t, cases[:1]); says[0] != "" {
+			t.Errorf("the program takes it for a mistake: %s", says[0])
 		}
 	})
 

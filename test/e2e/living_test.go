@@ -45,6 +45,9 @@ func TestLiving(t *testing.T) {
 		{"Paused", testPaused},
 		{"UpToNightCount", testUpToNightCount},
 		{"Release", testRelease},
+		{"RolledBack", testRolledBack},
+		{"Misspelt", testMisspelt},
+		{"ContestedByScale", testContestedByScale},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ns := makeNamespace(t)
@@ -277,6 +280,61 @@ func testGitOps(t *testing.T, tenant *tenant) {
 	waitReplicas(t, ns, "web", 2)
 	annotate(t, ns, "web", "awake-until-")
 	waitReplicas(t, ns, "web", 0)
+}
+
+// testContestedByScale: who writes the scale subresource leaves no name, so the event says
+// who it can be.
+func testContestedByScale(t *testing.T, ns string) {
+	const keda = `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {namespace: %s, name: keda-hpa-web, labels: {scaledobject.keda.sh/name: web}},
+		spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: keda}, minReplicas: 2, maxReplicas: 5,
+		metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]}}`
+	kubectlApply(t, fmt.Sprintf(keda, ns))
+	for name, want := range map[string]string{
+		"web":  "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale, keeps setting replicas to 2 where 0 is due",
+		"keda": "somebody, likely KEDA, keeps setting replicas to 2 where 0 is due",
+	} {
+		makeDeployment(t, ns, name, 3, "on=true", "expected=3", "window=00:00-24:00")
+		for range 3 {
+			waitDeployment(t, ns, name, "asleep", func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 0 })
+			kubectl(t, "scale", "-n", ns, "deployment", name, "--replicas=2")
+		}
+		if e := waitEvent(t, ns, name, "Contested"); !strings.HasPrefix(e.Message, want) {
+			t.Errorf("event %q, want %s", e.Message, want)
+		}
+	}
+}
+
+// testRolledBack: kubectl rollout undo brings back the annotations that the old revision had
+// when it was the newest, and the event of the cut says so. Our write is sooner than the revision, so that cannot tell.
+func testRolledBack(t *testing.T, ns string) {
+	makeDeployment(t, ns, "web", 2, "on=true", "expected=2", "window=2020-01-01 00:00-24:00")
+	waitReplicas(t, ns, "web", 2)
+	kubectl(t, "patch", "-n", ns, "deployment/web", "-p", `{"metadata":{"annotations":{"schedule-night.svc/expected":"10"}},"spec":{"template":{"spec":{"containers":[{"name":"app","image":"example.com/app:2"}]}}}}`)
+	waitReplicas(t, ns, "web", 10)
+	waitDeployment(t, ns, "web", "recorded", func(d *appsv1.Deployment) bool {
+		c := asleep(d)
+		return c != nil && strings.Contains(c.Message, "expected=10") && d.Annotations["deployment.kubernetes.io/revision"] == "2"
+	})
+	kubectl(t, "rollout", "undo", "-n", ns, "deployment/web")
+	waitReplicas(t, ns, "web", 2)
+	e := waitEvent(t, ns, "web", "ScaledDown")
+	if want := "; expected was 10 and is 2 since the Pod template changed with it, as by kubectl rollout undo, which brings back old annotations too"; !strings.HasPrefix(e.Message, "Scaled from 10 to 2: awake ") || !strings.HasSuffix(e.Message, want) {
+		t.Errorf("event %q", e.Message)
+	}
+}
+
+// testMisspelt: what has no effect is told, and all else has.
+func testMisspelt(t *testing.T, ns string) {
+	makeDeployment(t, ns, "web", 3, "on=true", "expected=3", "window=00:00-24:00", "timeZone=Europe/Berlin")
+	waitReplicas(t, ns, "web", 0)
+	e := waitEvent(t, ns, "web", "UnknownAnnotation")
+	if want := "schedule-night.svc/timeZone has no effect; schedule-night.svc/timezone may be meant"; e.Message != want || e.Type != corev1.EventTypeWarning {
+		t.Errorf("event %s %q, want %q", e.Type, e.Message, want)
+	}
+	waitCondition(t, ns, "web", corev1.ConditionTrue, "NightWindow")
+	if _, times := countEvents(t, ns, "web", "UnknownAnnotation"); times != 1 {
+		t.Errorf("told %d times", times)
+	}
 }
 
 // testWipedRecord: our condition is removed while the Deployment sleeps.

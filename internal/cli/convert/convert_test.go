@@ -324,7 +324,7 @@ func TestConvertSleepInfo(t *testing.T) {
 		{"a minute apart", `{weekdays: "1-5", sleepAt: "*:*/2", wakeUpAt: "*:1/2"}`,
 			"lost: sleepAt and wakeUpAt are sometimes a minute apart, which kube-green may miss"},
 		{"too often for a window", `{weekdays: "*", sleepAt: "*:*/4", wakeUpAt: "*:2/4"}`,
-			`lost: schedule-night.svc/window "00:00-00:02, 00:04-00:06, 00:08-00:10, 00:12-00:14, 00:16-00:18, 00:20-00:22, 00:24-00:26, 00:28-00:"…: 4678 bytes are too long; the limit is 4096`},
+			`lost: schedule-night.svc/window "00:00-00:02, 00:04-00:06, 00:08-00:10, 00:12-00:14, 00:16-00:18, 00:20-00:22, 00:24-00:26, 00:28-00:"…: longer than 4096 bytes`},
 		{"no such zone", `{weekdays: "*", sleepAt: "20:00", wakeUpAt: "08:00", timeZone: Local}`,
 			`lost: timeZone "Local": want the name of an IANA time zone, e.g. Europe/Berlin, America/New_York or UTC`},
 		{"no such day", `{weekdays: "1-8", sleepAt: "20:00", wakeUpAt: "08:00"}`, `lost: weekdays "1-8": want days as cron has them, 0-6 or Sun-Sat, such as 1-5, Mon,Wed or */2`},
