@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
 	"schedule-night/internal/workload"
@@ -116,6 +117,47 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		w.settle()
 		w.expect("status web=True/NightWindow", "scale web=0")
 	})
+}
+
+// TestDelayPutsNobodyToSleep: in the wake delay of a night that it did not sleep, a Deployment
+// stays as it is, whether it was kept up or opts in then.
+func TestDelayPutsNobodyToSleep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		d    *appsv1.Deployment
+		edit func(*appsv1.Deployment)
+	}{
+		"kept up to the window's end":   {workloadtest.Deployment(3, "awake-until=2000-01-01T01:00:00Z"), nil},
+		"kept up, and not any more":     {workloadtest.Deployment(3, "awake-until=2000-01-01T02:00:00Z"), func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationAwakeUntil) }},
+		"opted in between":              {workloadtest.Without(workloadtest.Deployment(3), "on"), func(d *appsv1.Deployment) { d.Annotations[night.AnnotationOn] = "true" }},
+		"given another window in one's": {workloadtest.Deployment(3, "window=12:00-13:00"), func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationWindow) }},
+	} {
+		for _, staggered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, staggered: %v", name, staggered), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, clock.RealClock{}, tc.d.DeepCopy())
+					window, err := night.ParseWindow("00:00-01:00")
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.Defaults.Window = window
+					if w.Defaults.WakeDelay = 10 * time.Minute; staggered {
+						w.Defaults.WakeDelay, w.Defaults.WakeStagger = 0, time.Hour
+					}
+					w.run()
+					w.until("2000-01-01T01:05:00Z")
+					if tc.edit != nil {
+						w.edit(tc.edit)
+					}
+					w.until("2000-01-01T03:00:00Z")
+					for _, write := range w.taken() {
+						if !strings.HasPrefix(write, "status web=False/") {
+							t.Errorf("wrote %s", write)
+						}
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestAutoscalersComeAndGo: at any time, and each change is looked at at once.
