@@ -349,7 +349,7 @@ func TestAutoscalerNightCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(8, "window=12:00-13:00", "night-replicas=4"))
 		w.watchAutoscalers()
-		if err := w.client.Tracker().Add(workloadtest.HPAFor("web", 2)); err != nil {
+		if err := w.tracker.Add(workloadtest.HPAFor("web", 2)); err != nil {
 			t.Fatal(err)
 		}
 		w.run()
@@ -445,7 +445,7 @@ func TestNeverManaged(t *testing.T) {
 				if ours != nil {
 					ours(w, d)
 				}
-				if err := w.client.Tracker().Add(d); err != nil {
+				if err := w.tracker.Add(d); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -74,7 +74,7 @@ func TestSoak(t *testing.T) {
 		}
 		clk.Step(soakStep)
 		w.mu.Lock() // a write looks, and stores
-		err := w.client.Tracker().Delete(deploymentResource, "default", soaked(next-soakDeployments).Name)
+		err := w.tracker.Delete(deploymentResource, "default", soaked(next-soakDeployments).Name)
 		w.mu.Unlock()
 		if err != nil {
 			t.Fatal(err)
