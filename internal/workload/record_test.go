@@ -55,14 +55,13 @@ func TestNoValueIsTakenForARecord(t *testing.T) {
 			"21:00-07:00", "Mon", "2026-11-30", "2026-11-30/2026-11-29", strings.Repeat("x", 90), strings.Repeat("\x01", 300)}),
 		rapid.String())
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 5).Draw(t, "parts"), "") })
-	night1 := workload.Applied{Replicas: 1, Expected: 3, Until: time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC)}
+	asleep := workload.Applied{Replicas: 1, Expected: 3, Until: time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC)}
 	invalid := 0
 	check := func(t *rapid.T, err error) {
-		invalid++
 		for _, slept := range []bool{false, true} {
 			want := workload.Applied{}
 			if slept {
-				want = night1
+				want = asleep
 			}
 			written := workload.InvalidRecord(err, want, slept)
 			// As the API server gives it back, and another pass reads it.
@@ -80,13 +79,14 @@ func TestNoValueIsTakenForARecord(t *testing.T) {
 			}
 		}
 		if _, err := workloadtest.Of(d).Schedule(night.Schedule{}); err != nil {
+			invalid++
 			check(t, err)
 		}
 		// Nor would one that stood in an error without quotes.
 		check(t, errors.New(text.Draw(t, "error")+rapid.SampledFrom([]string{"", "; still asleep with replicas=0 expected=9 until=-"}).Draw(t, "end")))
 	})
-	if invalid < 50 {
-		t.Errorf("only %d were invalid", invalid)
+	if invalid == 0 {
+		t.Error("no value was invalid")
 	}
 }
 
