@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"iter"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ const (
 	reasonScaledDown         = "ScaledDown"
 	reasonScaledUp           = "ScaledUp"
 	reasonReconcileFailed    = "ReconcileFailed"    // several tries in a row
-	reasonContested          = "Contested"          // somebody else keeps changing the count
+	reasonContested          = "Contested"          // somebody else keeps changing the count, or the record
 	reasonAutoscalerConflict = "AutoscalerConflict" // an annotation does not go with an autoscaler
 	reasonUnknownAnnotation  = "UnknownAnnotation"  // one with our prefix is misspelt
 )
@@ -72,21 +73,26 @@ type ControllerConfig struct {
 // own that matters: each pass computes the answer anew from the clock and the object.
 type Controller struct {
 	ControllerConfig
-	contests  *queue.Contests
-	conflicts sync.Map // key → text of the last event AutoscalerConflict
-	misspelt  sync.Map // key → text of the last event UnknownAnnotation
-	woken     sync.Map // key → UID of what was woken, until that is recorded
-	rolled    sync.Map // keys of what got another Pod template and another expected at once, until that is recorded
+	contests  *queue.Contests // over counts
+	records   *queue.Contests // over records, by their fingerprints
+	conflicts sync.Map        // key → text of the last event AutoscalerConflict
+	woken     sync.Map        // key → UID of what was woken, until that is recorded
+	misspelt  sync.Map        // key → text of the last event UnknownAnnotation
+	rolled    sync.Map        // keys of what got another Pod template and another expected at once, until that is recorded
 	// superseded are, by key, the resourceVersions that our last writes have replaced, until
 	// the cache has another: what it shows of them is known to be out of date.
 	superseded sync.Map
+	// recorded are the same of records: they are not written twice.
+	recorded sync.Map
+	// lost are, by key, what had a record that it sleeps, and has none any more.
+	lost sync.Map
 
 	started time.Time // of the workers
 }
 
 // NewController makes a controller. Nothing runs until Run.
 func NewController(config ControllerConfig) *Controller {
-	return &Controller{ControllerConfig: config, contests: queue.NewContests()}
+	return &Controller{ControllerConfig: config, contests: queue.NewContests(), records: queue.NewContests()}
 }
 
 // Run works until ctx is done, which cuts short the passes in flight, or until
@@ -145,9 +151,35 @@ func (c *Controller) updated(was, is any) {
 	// A resync brings the same object again: it is the backstop for timers that
 	// clock steps have made wrong. It does not cut short the pause after a failure.
 	resync := old.ResourceVersion == cur.ResourceVersion
+	c.noteLost(old, cur)
 	if cur.Differs(old) || resync && c.Queue.NumRequeues(cur.Key()) == 0 {
 		c.Queue.Add(cur.Key())
 	}
+}
+
+// noteLost notes that a workload has lost the record that it sleeps: by somebody who
+// replaced the object, or what the record is kept in.
+func (c *Controller) noteLost(old, cur *workload.Workload) {
+	if cur.Record == nil && old.Record.Asleep() {
+		c.lost.Store(cur.Key(), old)
+	}
+}
+
+// withLost is the workload with the record that it has lost, as long as it has no other and
+// sleeps as that one says. The record may be all that tells what to wake it to.
+func (c *Controller) withLost(key string, w *workload.Workload) (_ *workload.Workload, lost bool) {
+	value, ok := c.lost.Load(key)
+	if !ok {
+		return w, false
+	}
+	before := value.(*workload.Workload)
+	if applied, _ := before.Record.Slept(); w.Record != nil || w.UID != before.UID || w.Replicas > applied.Replicas {
+		c.lost.Delete(key)
+		return w, false
+	}
+	w = w.DeepCopy()
+	w.Record = before.Record
+	return w, true
 }
 
 // deleted lets reconcile forget the key.
@@ -242,7 +274,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		c.forget(key)
 		return 0, nil
 	}
-	if c.isSuperseded(key, w) {
+	if isOutdated(&c.superseded, key, w) {
 		return 0, nil // the event of our own write brings the key back
 	}
 	requeueAfter, err := c.apply(ctx, key, w)
@@ -268,16 +300,17 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return requeueAfter, nil
 }
 
-// isSuperseded tells whether we have written to the workload since the cache saw it.
-func (c *Controller) isSuperseded(key string, w *workload.Workload) bool {
-	versions, ok := c.superseded.Load(key)
+// isOutdated tells whether the workload is one of what our writes have replaced, and
+// forgets these if not.
+func isOutdated(replaced *sync.Map, key string, w *workload.Workload) bool {
+	versions, ok := replaced.Load(key)
 	if !ok {
 		return false
 	}
 	if slices.Contains(versions.([]string), w.ResourceVersion) {
 		return true
 	}
-	c.superseded.Delete(key)
+	replaced.Delete(key)
 	return false
 }
 
@@ -285,11 +318,14 @@ func (c *Controller) isSuperseded(key string, w *workload.Workload) bool {
 func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
+	c.records.Forget(key)
+	c.lost.Delete(key)
 	c.conflicts.Delete(key)
 	c.misspelt.Delete(key)
 	c.woken.Delete(key)
 	c.rolled.Delete(key)
 	c.superseded.Delete(key)
+	c.recorded.Delete(key)
 }
 
 // apply decides about a workload and does what is due first. Waking is done before it is
@@ -297,9 +333,14 @@ func (c *Controller) forget(key string) {
 // sleep is recorded before it is done, in one pass.
 func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload) (time.Duration, error) {
 	now := c.Clock.Now()
+	recorded := isOutdated(&c.recorded, key, w)
+	w, lost := c.withLost(key, w)
 	due := c.Decide(w, now)
 	c.warnOnce(&c.conflicts, key, w, reasonAutoscalerConflict, due.Conflict)
 	c.warnOnce(&c.misspelt, key, w, reasonUnknownAnnotation, misspelt(w, &due))
+	if lost && due.State == outlook.Released && due.Scale {
+		due.Scale, due.Record = false, *w.Record // nothing but that tells what is to be woken
+	}
 	if due.Scale && c.isWoken(key, w, &due) {
 		due.Scale = false
 	}
@@ -312,10 +353,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 			c.warnContested(ctx, w, &due)
 		}
 		if pause > 0 {
-			if next := c.untilNext(&due); next > 0 {
-				pause = min(pause, next)
-			}
-			return pause, nil
+			return c.untilNextOr(pause, &due), nil
 		}
 	}
 	switch {
@@ -329,18 +367,30 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		}
 		c.superseded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Defer(key) // people wait for Pods, not for records
-	case due.WritesRecord(w) && !c.Queue.Deferred(key):
+	case recorded && (lost || due.WritesRecord(w)): // the event of our own write brings the key back
+	case (lost || due.WritesRecord(w)) && !c.Queue.Deferred(key):
 		c.Queue.AddDeferred(key)
-	case due.WritesRecord(w):
+	case lost || due.WritesRecord(w):
+		pause, first := c.records.Wait(key, fingerprint(&due.Record), now)
+		if first {
+			c.warnRecordContested(ctx, w)
+		}
+		if pause > 0 {
+			c.Queue.Promote(key)
+			return c.untilNextOr(pause, &due), nil
+		}
 		if err := c.record(ctx, w, &due); err != nil {
 			return 0, err
 		}
+		c.records.Wrote(key, fingerprint(&due.Record), now)
+		c.recorded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Promote(key)
 		c.woken.Delete(key)
 		c.rolled.Delete(key)
 	default:
 		c.Queue.Promote(key)
 		c.contests.Settle(key, now)
+		c.records.Settle(key, now)
 		if logger := klog.FromContext(ctx).V(4); logger.Enabled() {
 			logger.Info("Nothing to do", "deployment", key, "next", workload.FormatBoundary(due.Now.Next))
 		}
@@ -354,6 +404,14 @@ func (c *Controller) untilNext(due *outlook.Decision) time.Duration {
 		return 0
 	}
 	return max(due.Now.Next.Sub(c.Clock.Now()), minRequeue)
+}
+
+// untilNextOr is the pause, but not beyond that.
+func (c *Controller) untilNextOr(pause time.Duration, due *outlook.Decision) time.Duration {
+	if next := c.untilNext(due); next > 0 {
+		return min(pause, next)
+	}
+	return pause
 }
 
 // putToSleep records that a workload sleeps, and then scales it. The record is written on
@@ -371,6 +429,7 @@ func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Wor
 	if err != nil {
 		return err
 	}
+	c.records.Wrote(key, fingerprint(&due.Record), now)
 	klog.FromContext(ctx).V(2).Info("Recorded before going to sleep", "deployment", klog.KObj(w), "message", due.Record.Message)
 	again := c.Decide(written, c.Clock.Now())
 	if !again.Scale || again.WritesRecord(written) {
@@ -453,13 +512,21 @@ func (c *Controller) record(ctx context.Context, w *workload.Workload, due *outl
 	return nil
 }
 
+// recordSeed is that of fingerprints.
+var recordSeed = maphash.MakeSeed()
+
+// fingerprint is a number that hardly any other record has, whatever its time.
+func fingerprint(r *workload.Record) int32 {
+	return int32(maphash.Comparable(recordSeed, [...]string{string(r.Status), r.Reason, r.Message})) //nolint:gosec // any 32 bits do
+}
+
 // announce emits the events that go with a change of the record. The record is what
 // keeps them from being repeated.
 func (c *Controller) announce(w *workload.Workload, due *outlook.Decision) {
-	switch due.State {
-	case outlook.Invalid:
+	switch due.Record.Reason {
+	case workload.ReasonInvalidSchedule:
 		c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, workload.ReasonInvalidSchedule, "Not scaled until this is right: %s", due.Record.Message)
-	case outlook.Released:
+	case workload.ReasonReleased:
 		c.Events.Eventf(w.Ref(), corev1.EventTypeNormal, workload.ReasonReleased, "Not managed any more, left at %d replicas", due.Replicas)
 	}
 }
@@ -519,6 +586,13 @@ func contender(manager string, hpa *workload.Autoscaler, lowers bool) (who, advi
 		return "somebody who left no name, as an autoscaler (an HPA, KEDA) or kubectl scale,", "Let it leave the count alone"
 	}
 	return who, "Let it leave /spec/replicas alone (Argo CD: ignoreDifferences with RespectIgnoreDifferences; Flux: take replicas out of the manifest)"
+}
+
+// warnRecordContested emits an event about somebody who keeps changing our record.
+func (c *Controller) warnRecordContested(ctx context.Context, w *workload.Workload) {
+	klog.FromContext(ctx).Info("The record is contested, writing it less often", "deployment", klog.KObj(w))
+	c.Events.Eventf(w.Ref(), corev1.EventTypeWarning, reasonContested,
+		"somebody keeps changing the condition %s, or takes it away; will write it less often until that ends. It is what tells who is to be woken: let it be", workload.ConditionAsleep)
 }
 
 // Managed is every workload in the cache that something is to be done about, as decide

@@ -24,8 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -955,11 +955,11 @@ func TestWokenOnce(t *testing.T) {
 // not repeat it. The API server would refuse it, at the cost of three requests.
 func TestOwnWritesAreNotUndone(t *testing.T) {
 	for _, tc := range []struct {
-		d    *appsv1.Deployment
-		want []string
+		d          *appsv1.Deployment
+		want, then []string
 	}{
-		{workloadtest.Deployment(3), []string{"status web=True/NightWindow", "scale web=0"}},
-		{workloadtest.Deployment(0, "window=12:00-13:00"), []string{"scale web=3"}},
+		{workloadtest.Deployment(3), []string{"status web=True/NightWindow", "scale web=0"}, nil},
+		{workloadtest.Deployment(0, "window=12:00-13:00"), []string{"scale web=3"}, []string{"status web=False/DayWindow"}},
 	} {
 		w := newWorld(t, clocktesting.NewFakeClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), tc.d)
 		w.cache(tc.d) // which sees nothing more
@@ -972,12 +972,19 @@ func TestOwnWritesAreNotUndone(t *testing.T) {
 		if n := len(w.client.Actions()); n != len(tc.want) {
 			t.Errorf("%d requests: %v", n, w.client.Actions())
 		}
-		w.cache(w.live("default", "web"))
-		if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
-			t.Error(err)
+		for _, want := range [][]string{tc.then, nil} {
+			w.cache(w.live("default", "web"))
+			for range 3 {
+				if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
+					t.Error(err)
+				}
+			}
+			w.expect(want...)
 		}
 		left := 0
-		w.superseded.Range(func(any, any) bool { left++; return true })
+		for _, m := range []*sync.Map{&w.superseded, &w.recorded} {
+			m.Range(func(any, any) bool { left++; return true })
+		}
 		if left != 0 {
 			t.Error("what the cache has seen is remembered")
 		}

@@ -83,6 +83,12 @@ type subject struct {
 
 func (s *subject) key() string { return s.namespace + "/" + s.name }
 
+// sleeps tells whether it should. In a wake delay that hangs on whether it has slept before,
+// and only its record can tell.
+func (s *subject) sleeps(record *workload.Record, now time.Time) bool {
+	return s.schedule.Asleep(now) && (record.Asleep() || !s.schedule.Delayed(now))
+}
+
 // fire is a run of the test.
 type fire struct {
 	*testing.T
@@ -593,7 +599,7 @@ func (f *fire) wrong(ctx context.Context) []string {
 	}
 	for _, s := range f.subjects {
 		s.touched = false
-		asleep := s.mode == "scheduled" && s.schedule.Asleep(now)
+		asleep := s.mode == "scheduled" && s.sleeps(workloadtest.Of(have[s.key()]).Record, now)
 		if s.asleep && !asleep && s.mode == "scheduled" {
 			f.wakes++
 		}
@@ -642,7 +648,7 @@ func (f *fire) right(s *subject, d *appsv1.Deployment, now time.Time) error {
 		return nil
 	}
 	want, wantStatus := s.expected, corev1.ConditionFalse
-	if s.schedule.Asleep(now) {
+	if s.sleeps(condition, now) {
 		want, wantStatus = s.night, corev1.ConditionTrue
 	}
 	switch {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"schedule-night/internal/night"
 	"schedule-night/internal/night/nighttest"
 	"schedule-night/internal/workload"
@@ -108,7 +109,7 @@ func TestKEDAContest(t *testing.T) {
 		w.watchAutoscalers()
 		hpa := workloadtest.HPAFor("web", 1)
 		hpa.Labels = map[string]string{"scaledobject.keda.sh/name": "jobs"}
-		if err := w.client.Tracker().Add(hpa); err != nil {
+		if err := w.tracker.Add(hpa); err != nil {
 			t.Fatal(err)
 		}
 		w.run()
@@ -229,6 +230,136 @@ func TestRolledBack(t *testing.T) {
 	}
 }
 
+// takeAway is somebody who takes our record away every so often as long as the test says.
+func (w *world) takeAway(every, length time.Duration) (writes []string) {
+	end := time.Now().Add(length)
+	for time.Now().Before(end) {
+		w.edit(func(d *appsv1.Deployment) { d.Status.Conditions = nil })
+		time.Sleep(every)
+	}
+	synctest.Wait()
+	return w.taken()
+}
+
+// TestRecordContested: taking our record away, or writing another over it, again and again
+// costs at most 12 writes an hour and is told once, asleep or awake. It does not delay what
+// people wait for, and when it ends, all is as before.
+func TestRecordContested(t *testing.T) {
+	for name, window := range map[string]string{"asleep": "00:00-20:00", "awake": "21:00-22:00"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window="+window))
+				w.run()
+				w.settle()
+				w.taken()
+				if n := len(w.takeAway(5*time.Second, time.Minute)); n != 2 {
+					t.Errorf("%d writes in the first minute, want 2 at full speed and then a pause", n)
+				}
+				if n := len(w.takeAway(15*time.Second, 59*time.Minute)); n < 5 || n > 9 {
+					t.Errorf("%d writes in the rest of the hour, want 12 in all at the most", n)
+				}
+				w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationNightReplicas] = "2" })
+				w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationExpected] = "2" })
+				w.settle()
+				if n := *w.live("default", "web").Spec.Replicas; n != 2 {
+					t.Errorf("%d replicas at once, want 2", n)
+				}
+				var contested []string
+				for _, e := range w.events.all() {
+					if strings.Contains(e, reasonContested) {
+						contested = append(contested, e)
+					}
+				}
+				if len(contested) != 1 || !strings.HasPrefix(contested[0], "web Warning Contested: somebody keeps changing the condition schedule-night.svc/Asleep") {
+					t.Errorf("events %q", contested)
+				}
+
+				time.Sleep(20 * time.Minute) // it has ended
+				w.settle()
+				if w.record("default", "web") == nil {
+					t.Error("no record")
+				}
+				w.taken()
+				w.edit(func(d *appsv1.Deployment) { d.Status.Conditions[0].Message = "somebody's" })
+				w.settle()
+				if got := w.taken(); len(got) != 1 {
+					t.Errorf("writes %q, want the record at once", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRecordContestedBoundary: whoever takes the record away does not keep a workload from
+// waking when it should.
+func TestRecordContestedBoundary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00", "daytime=wake-only", "expected=5"))
+		w.run()
+		w.settle()
+		w.takeAway(15*time.Second, 59*time.Minute)
+		w.edit(func(d *appsv1.Deployment) { d.Status.Conditions = nil })
+		w.until("2000-01-01T01:00:00Z")
+		w.settle()
+		if got := w.taken(); len(got) == 0 || got[0] != "scale web=5" {
+			t.Errorf("writes %q, want it to wake first of all", got)
+		}
+	})
+}
+
+// TestRecordVanishes: of a workload that sleeps, the record that somebody takes away is
+// written again, even where no schedule tells any more that it sleeps.
+func TestRecordVanishes(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		edit     func(*appsv1.Deployment)
+		want     []string
+		replicas int32 // at noon
+	}{
+		{"alone", func(*appsv1.Deployment) {}, []string{"status web=True/NightWindow"}, 3},
+		{"with the opt-in", func(d *appsv1.Deployment) { d.Annotations = nil },
+			[]string{"status web=True/NightWindow", "scale web=3", "status web=False/Released"}, 3},
+		{"and the schedule is broken", func(d *appsv1.Deployment) { d.Annotations[night.AnnotationWindow] = "9pm" },
+			[]string{"status web=Unknown/InvalidSchedule"}, 3},
+		{"and it is awake", func(d *appsv1.Deployment) { d.Spec.Replicas, d.Annotations = ptr.To[int32](2), nil }, nil, 2},
+		{"since it was made anew", func(d *appsv1.Deployment) { d.UID, d.Annotations = "uid-2", nil }, nil, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
+				w.run()
+				w.settle()
+				w.expect("status web=True/NightWindow", "scale web=0")
+				since := w.record("default", "web").Since
+				w.until("2000-01-01T01:00:00Z")
+				w.edit(func(d *appsv1.Deployment) {
+					d.Status.Conditions = nil
+					tc.edit(d)
+				})
+				w.settle()
+				w.expect(tc.want...)
+				if r := w.record("default", "web"); tc.name == "alone" && !r.Since.Equal(since) {
+					t.Errorf("asleep since %v, want %v", r.Since, since)
+				}
+				for _, reason := range w.events.reasons()[1:] {
+					if reason == workload.ReasonReleased != (len(tc.want) == 3) && reason != workload.ReasonInvalidSchedule && reason != reasonScaledUp {
+						t.Errorf("event %s", reason)
+					}
+				}
+				w.until("2000-01-01T12:00:00Z")
+				if n := *w.live("default", "web").Spec.Replicas; n != tc.replicas {
+					t.Errorf("%d replicas in the day, want %d", n, tc.replicas)
+				}
+				left := 0
+				w.lost.Range(func(any, any) bool { left++; return true })
+				if left != 0 {
+					t.Error("what was lost is remembered")
+				}
+			})
+		})
+	}
+}
+
 // TestContestedBoundary: a contest does not delay the morning, nor an edit.
 func TestContestedBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -271,6 +402,47 @@ func TestStaggerIsPartOfBoundaries(t *testing.T) {
 		w.settle()
 		w.expect("status web=True/NightWindow", "scale web=0")
 	})
+}
+
+// TestDelayPutsNobodyToSleep: in the wake delay of a night that it did not sleep, a Deployment
+// stays as it is, whether it was kept up or opts in then.
+func TestDelayPutsNobodyToSleep(t *testing.T) {
+	for name, tc := range map[string]struct {
+		d    *appsv1.Deployment
+		edit func(*appsv1.Deployment)
+	}{
+		"kept up to the window's end":   {workloadtest.Deployment(3, "awake-until=2000-01-01T01:00:00Z"), nil},
+		"kept up, and not any more":     {workloadtest.Deployment(3, "awake-until=2000-01-01T02:00:00Z"), func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationAwakeUntil) }},
+		"opted in between":              {workloadtest.Without(workloadtest.Deployment(3), "on"), func(d *appsv1.Deployment) { d.Annotations[night.AnnotationOn] = "true" }},
+		"given another window in one's": {workloadtest.Deployment(3, "window=12:00-13:00"), func(d *appsv1.Deployment) { delete(d.Annotations, night.AnnotationWindow) }},
+	} {
+		for _, staggered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, staggered: %v", name, staggered), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, clock.RealClock{}, tc.d.DeepCopy())
+					window, err := night.ParseWindow("00:00-01:00")
+					if err != nil {
+						t.Fatal(err)
+					}
+					w.Defaults.Window = window
+					if w.Defaults.WakeDelay = 10 * time.Minute; staggered {
+						w.Defaults.WakeDelay, w.Defaults.WakeStagger = 0, time.Hour
+					}
+					w.run()
+					w.until("2000-01-01T01:05:00Z")
+					if tc.edit != nil {
+						w.edit(tc.edit)
+					}
+					w.until("2000-01-01T03:00:00Z")
+					for _, write := range w.taken() {
+						if !strings.HasPrefix(write, "status web=False/") {
+							t.Errorf("wrote %s", write)
+						}
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestAutoscalersComeAndGo: at any time, and each change is looked at at once.

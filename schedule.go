@@ -23,6 +23,9 @@ import (
 // Going to sleep is recorded before it is done, waking is done before it is recorded: so
 // nothing is ever at its night count by our hand without a record that says so.
 //
+// In a wake delay nothing is put to sleep: to what is not recorded asleep, its night ended
+// with the window.
+//
 // An autoscaler that targets the workload (nil: none) makes its day wake-only. At 0
 // replicas it stands aside; a night count above 0 is set on going to sleep, not below
 // the autoscaler's minimum, and then left to it. What it may have scaled to 0 itself is
@@ -48,6 +51,9 @@ func decide(w *workload.Workload, defaults night.Schedule, hpa *workload.Autosca
 	if out.Now, err = schedule.At(now); err != nil {
 		return invalid(out, w, err, now)
 	}
+	if !sleeps(w, now) {
+		out.Now = out.Schedule.Unslept(now, out.Now)
+	}
 	out.Replicas = schedule.Replicas(out.Now.Asleep)
 	out.Scale = w.Replicas != out.Replicas
 	out.Record = workload.RecordOf(&schedule, out.Now)
@@ -64,13 +70,19 @@ func decide(w *workload.Workload, defaults night.Schedule, hpa *workload.Autosca
 	return out
 }
 
+// sleeps tells whether a workload is recorded as asleep. Whose night is over and who has
+// more than its count was awake since.
+func sleeps(w *workload.Workload, now time.Time) bool {
+	applied, slept := w.Record.Slept()
+	over := !applied.Until.IsZero() && !applied.Until.After(now)
+	return slept && !(over && w.Replicas > applied.Replicas)
+}
+
 // fallAsleep tells in which order the night's count and its record are written, and what
 // of it an autoscaler may change.
 func fallAsleep(out *outlook.Decision, w *workload.Workload, hpa *workload.Autoscaler, now time.Time) {
-	applied, slept := w.Record.Slept()
-	// Whose night is over and who has more than its count was awake since.
-	awakeSince := slept && w.Replicas > applied.Replicas && !applied.Until.IsZero() && !applied.Until.After(now)
-	recorded := slept && !awakeSince
+	applied, _ := w.Record.Slept()
+	recorded := sleeps(w, now)
 	out.RecordFirst = out.Scale && (!recorded || out.Replicas > applied.Replicas)
 	if hpa == nil || out.Replicas == 0 || w.Replicas == 0 {
 		return

@@ -23,6 +23,10 @@ func TestDecide(t *testing.T) {
 	nilReplicasOne := workloadtest.Deployment(0, "expected=1")
 	nilReplicasOne.Spec.Replicas = nil
 
+	awakeSince := func(message string, annotations ...string) *appsv1.Deployment {
+		return workloadtest.WithCondition(workloadtest.Deployment(3, append(annotations, "wake-delay=10m")...), corev1.ConditionFalse, workload.ReasonAwakeUntil, message)
+	}
+
 	for _, tc := range []struct {
 		name string
 		now  string
@@ -69,6 +73,7 @@ func TestDecide(t *testing.T) {
 		{"broken while asleep, and scaled by somebody", "2026-11-29T07:00:00Z", workloadtest.AsleepSince(workloadtest.Deployment(1, "window=x")), "- Unknown/InvalidSchedule -", nil},
 		{"recorded for a night that is over, and awake since", evening, workloadtest.WithCondition(workloadtest.Deployment(5), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=0 expected=3 until=2026-11-28T07:00:00Z"), "0 True/NightWindow 2026-11-29T07:00:00Z", nil},
 		{"released after it was broken while asleep", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionUnknown, workload.ReasonInvalidSchedule, `schedule-night.svc/window "x": no; still asleep with replicas=0 expected=4 until=-`), "on", "expected"), "4 False/Released -", nil},
+		{"opted out after a value that reads as a night", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionUnknown, workload.ReasonInvalidSchedule, `schedule-night.svc/window "; still asleep with replicas=0 expected=9 until=- ": no`), "on", "expected"), "- - -", nil},
 		{"released with a record that was wiped", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(0), corev1.ConditionTrue, workload.ReasonNightWindow, ""), "on"), "3 False/Released -", nil},
 		{"an autoscaler makes the day wake-only", day, workloadtest.Deployment(8), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"whatever daytime says", day, workloadtest.Deployment(8, "daytime=enforce"), "- False/DayWindow 2026-11-28T21:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
@@ -85,6 +90,17 @@ func TestDecide(t *testing.T) {
 		{"until it was seen there", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "4 True/GoingToSleep 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"once it is there", evening, workloadtest.WithCondition(workloadtest.Deployment(4, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"opted out before it was set", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(8, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "on"), "- False/Released -", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"a wake delay", "2026-11-29T07:03:00Z", workloadtest.AsleepSince(workloadtest.Deployment(0, "wake-delay=10m")), "- True/NightWindow 2026-11-29T07:10:00Z", nil},
+		{"a night that will have a delay", evening, workloadtest.Deployment(3, "wake-delay=10m"), "0 True/NightWindow 2026-11-29T07:10:00Z", nil},
+		{"a delay puts nobody to sleep", "2026-11-29T07:03:00Z", workloadtest.Deployment(3, "wake-delay=10m"), "- False/DayWindow 2026-11-29T21:00:00Z", nil},
+		{"nor who was awake in the night", "2026-11-29T07:03:00Z", awakeSince("replicas=3 expected=3 until=2026-11-29T07:00:00Z", "awake-until=2026-11-29T07:00:00Z"), "- False/DayWindow 2026-11-29T21:00:00Z", nil},
+		{"nor who was awake since its night", "2026-11-29T07:03:00Z", workloadtest.WithCondition(workloadtest.Deployment(3, "wake-delay=10m"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=0 expected=3 until=2026-11-28T07:10:00Z"), "- False/DayWindow 2026-11-29T21:00:00Z", nil},
+		{"but who sleeps is held in it", "2026-11-29T07:03:00Z", workloadtest.WithCondition(workloadtest.Deployment(3, "wake-delay=10m"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=0 expected=3 until=2026-11-29T07:10:00Z"), "0 True/NightWindow 2026-11-29T07:10:00Z", nil},
+		{"and who slept while its schedule was broken", "2026-11-29T07:03:00Z", workloadtest.WithCondition(workloadtest.Deployment(0, "wake-delay=10m"), corev1.ConditionUnknown, workload.ReasonInvalidSchedule, "x; still asleep with replicas=0 expected=3 until=2026-11-29T07:10:00Z"), "- True/NightWindow 2026-11-29T07:10:00Z", nil},
+		{"a night in the delay of another", "2026-11-29T07:03:00Z", workloadtest.Deployment(3, "wake-delay=10m", "window=21:00-07:00, 07:05-08:00"), "- False/DayWindow 2026-11-29T07:05:00Z", nil},
+		{"and both for who sleeps", "2026-11-29T07:03:00Z", workloadtest.AsleepSince(workloadtest.Deployment(0, "wake-delay=10m", "window=21:00-07:00, 07:05-08:00")), "- True/NightWindow 2026-11-29T08:10:00Z", nil},
+		{"sent to sleep in a delay", "2026-11-29T07:03:00Z", workloadtest.Deployment(3, "wake-delay=10m", "asleep-until=2026-11-29T07:05:00Z"), "0 True/AsleepUntil 2026-11-29T07:10:00Z", nil},
+		{"at the night count in a delay, and nobody recorded it", "2026-11-29T07:03:00Z", workloadtest.Deployment(0, "wake-delay=10m"), "3 False/DayWindow 2026-11-29T21:00:00Z", nil},
 	} {
 		out := decide(workloadtest.Of(tc.d), nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
 		got := []string{"-", "-", workload.FormatBoundary(out.Now.Next)}

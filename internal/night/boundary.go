@@ -21,6 +21,23 @@ func (s *Schedule) At(now time.Time) (State, error) {
 	return state, err
 }
 
+// Unslept is what the schedule says at now to one that is not asleep yet. A wake delay
+// prolongs a night that was slept, and never begins one: who is awake in a delay stays
+// awake, to the next night. Who is put to sleep now has the delays of all others. State is
+// what At says at now; the schedule remembers what made the difference.
+func (s *Schedule) Unslept(now time.Time, state State) State {
+	if !state.Asleep || s.WakeDelay == 0 {
+		return state
+	}
+	unslept := *s
+	unslept.AwakeAt = now
+	if awake, err := unslept.At(now); err == nil && !awake.Asleep {
+		*s = unslept
+		return awake
+	}
+	return state
+}
+
 // cost is what an answer has taken.
 type cost struct {
 	turns int // of a local time into an instant, by a zone's rules

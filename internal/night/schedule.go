@@ -78,6 +78,9 @@ type Schedule struct {
 	Daytime       Daytime
 	WakeDelay     time.Duration // added to the end of each night
 	WakeStagger   time.Duration // over which the wake-ups of all Deployments are spread; a flag only
+	// AwakeAt is an instant at which the Deployment was awake, whatever the window says: the
+	// nights that had ended by then have no delay. See Unslept.
+	AwakeAt time.Time
 }
 
 // State is what a Schedule says about one instant.

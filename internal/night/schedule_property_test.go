@@ -28,6 +28,46 @@ func TestPropertyReference(t *testing.T) {
 	})
 }
 
+// TestPropertyUnslept: to who does not sleep yet, a schedule with a wake delay says what it
+// says without one; but once it says asleep, and from the next boundary on, the delay holds.
+func TestPropertyUnslept(t *testing.T) {
+	z := nighttest.LoadZones(t)
+	rapid.Check(t, func(t *rapid.T) {
+		c := nighttest.DrawCase(z).Draw(t, "case")
+		for _, b := range append(c.Boundaries(), nighttest.UniformTime(t, c.Clock.From, c.Clock.Until)) {
+			for _, now := range []time.Time{b.Add(-1), b, b.Add(1 - time.Duration(nighttest.Uniform(t, int(nighttest.LongestDelay))))} {
+				schedule, plain := c.Parsed, c.Parsed
+				plain.WakeDelay = 0
+				state, err := schedule.At(now)
+				want, _ := plain.At(now)
+				if err != nil || now.Before(c.Clock.From) {
+					continue
+				}
+				if want.Asleep {
+					want = state
+				}
+				if want.Asleep == c.Delayed(now) && state.Asleep {
+					t.Fatalf("%#v\nat %s: asleep %v, by a delay alone: %v", c, now, want.Asleep, c.Delayed(now))
+				}
+				got := schedule.Unslept(now, state)
+				if got != want {
+					t.Fatalf("%#v\nat %s: got %+v, want %+v", c, now, got, want)
+				}
+				if again, err := schedule.At(now); err != nil || again != want {
+					t.Fatalf("%#v\nat %s: then it says %+v, error %v; want %+v", c, now, again, err, want)
+				}
+				if want.Next.IsZero() {
+					continue
+				}
+				after, _ := schedule.At(want.Next)
+				if later, _ := c.Parsed.At(want.Next); after != later {
+					t.Fatalf("%#v\nat %s: then at %s %+v, want %+v", c, now, want.Next, after, later)
+				}
+			}
+		}
+	})
+}
+
 // TestPropertyKinds: around a clock change of each kind, the reference agrees
 // on every window between the local times that the change makes special.
 func TestPropertyKinds(t *testing.T) {

@@ -17,7 +17,7 @@ type walk struct {
 	s     *Schedule
 	base  int64 // seconds since 1970
 	delay int64
-	awake int64 // awake-until: nights that end no later have no delay
+	awake int64 // awake-until, or AwakeAt: nights that end no later have no delay
 
 	items []item // in the order of their starts
 	date  Date   // on which the next night to look at may start,
@@ -63,7 +63,7 @@ func (s *Schedule) walk(t time.Time, room *few) walk {
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.start, b.start) })
 	items = merge(items)
 	w := walk{s: s, base: t.Unix(), delay: int64(s.WakeDelay), items: items, end: math.MinInt64}
-	w.awake = w.rel(s.AwakeUntil)
+	w.awake = max(w.rel(s.AwakeUntil), w.rel(s.AwakeAt))
 	// A night that holds t had not ended a wake delay ago, so it started on that day or
 	// on the one before.
 	first := t.Add(-s.WakeDelay).In(s.Location)

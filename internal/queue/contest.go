@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// While somebody else keeps changing a count that we hold, writes slow down: after
+// While somebody else keeps changing a count or a record that we hold, writes slow down: after
 // the third time to one after 1, 2, 4, then every 8 minutes. With the three before
 // that makes 12 in the first hour, and 7.5 in any later one.
 const (
@@ -24,7 +24,7 @@ type Contests struct {
 
 // contest is about one Deployment.
 type contest struct {
-	replicas int32 // that we wrote
+	replicas int32 // that we wrote; or any other number that stands for what we wrote
 	at       time.Time
 	undone   int  // how often in a row
 	seen     bool // that the last write was undone

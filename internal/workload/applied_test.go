@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -16,21 +15,20 @@ import (
 func TestApplied(t *testing.T) {
 	until := time.Date(2026, 11, 30, 7, 0, 0, 0, time.FixedZone("", 8*3600))
 	for message, want := range map[string]Applied{
-		"replicas=0 expected=3 until=2026-11-30T07:00:00+08:00":                     {0, 3, until},
-		"replicas=2147483647 expected=2147483647 until=-":                           {2147483647, 2147483647, time.Time{}},
-		"replicas=1 expected=0 until=2026-11-30T07:00:00.5+08:00":                   {1, 0, until.Add(time.Second / 2)},
-		"replicas=1 expected=2 until=2026-11-30T07:00:00.000000001+08:00":           {1, 2, until.Add(1)},
-		"replicas=1 expected=2 until=2026-11-29T23:00:00Z and whatever comes later": {1, 2, until},
-		"replicas=1 expected=2 until=- and whatever comes later":                    {1, 2, time.Time{}},
+		"replicas=0 expected=3 until=2026-11-30T07:00:00+08:00":           {0, 3, until},
+		"replicas=2147483647 expected=2147483647 until=-":                 {2147483647, 2147483647, time.Time{}},
+		"replicas=9 expected=0 until=2026-11-30T07:00:00.5+08:00":         {9, 0, until.Add(time.Second / 2)}, // a night may be larger than a day
+		"replicas=1 expected=2 until=2026-11-30T07:00:00.000000001+08:00": {1, 2, until.Add(1)},
+		"replicas=1 expected=2 until=2026-11-29T23:00:00Z":                {1, 2, until},
 	} {
 		got, ok := ParseApplied(message)
 		if !ok || got.Replicas != want.Replicas || got.Expected != want.Expected || !got.Until.Equal(want.Until) {
 			t.Errorf("%s: %+v, %v", message, got, ok)
 		}
-		if !strings.Contains(message, "whatever") && got.String() != message {
+		if got.String() != message {
 			t.Errorf("%s is written as %s", message, got)
 		}
-		r := &Record{Message: message}
+		r := &Record{Status: corev1.ConditionTrue, Reason: ReasonNightWindow, Message: message}
 		if !r.Until().Equal(want.Until) {
 			t.Errorf("%s: until %v", message, r.Until())
 		}
@@ -39,6 +37,10 @@ func TestApplied(t *testing.T) {
 		"", "x", "replicas=0", "replicas=0 expected=3", "expected=3 until=-", "replicas=0 until=-", "replicas= expected=3 until=-", "replicas=-1 expected=3 until=-",
 		"replicas=- expected=3 until=-", "replicas=0 expected= until=-", "replicas=0 expected=x until=-", "replicas=0 expected=3 until=", "replicas=0 expected=3 until=tomorrow",
 		"replicas=0 expected=2147483648 until=-", "0 expected=3 until=-", " replicas=0 expected=3 until=-", "replicas=0  expected=3 until=-",
+		"replicas=00 expected=3 until=-", "replicas=+0 expected=3 until=-", "replicas=0 expected=03 until=-", "replicas=0 expected=3 until=- ", "replicas=0 expected=3 until=-\n",
+		"replicas=0 expected=3 until=- and more", "replicas=0 expected=3 until=2026-11-30T07:00:00Z and more", "replicas=0 expected=3 until=2026-11-30T07:00:00.50Z",
+		"replicas=0 expected=3 until=2026-11-30T07:00:00+00:00", "replicas=0 expected=3 until=2026-11-30T7:00:00Z", "replicas=0 expected=3 until=2026-11-30T07:00:00,5Z",
+		"replicas=0 expected=3 until=0001-01-01T00:00:00Z", "replicas=0 expected=3 until=- expected=3 until=-", "replicas=replicas=0 expected=3 until=-", "Replicas=0 expected=3 until=-",
 	} {
 		if got, ok := ParseApplied(message); ok || got != (Applied{}) {
 			t.Errorf("%q is read as %+v", message, got)
@@ -47,8 +49,21 @@ func TestApplied(t *testing.T) {
 	if r := (*Record)(nil); !r.Until().IsZero() {
 		t.Error("no record has an end")
 	}
-	if r := (&Record{Message: "replicas=0 expected=3 until=tomorrow"}); !r.Until().IsZero() {
-		t.Errorf("until %v", r.Until())
+	for _, r := range []*Record{
+		{Status: corev1.ConditionTrue, Reason: ReasonNightWindow, Message: "replicas=0 expected=3 until=tomorrow"},
+		{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: `schedule-night.svc/window " until=2026-11-30T07:00:00Z ": no`},
+	} {
+		if !r.Until().IsZero() {
+			t.Errorf("%q: until %v", r.Message, r.Until())
+		}
+	}
+	for _, r := range []*Record{
+		{Status: corev1.ConditionFalse, Message: "replicas=- expected=3 until=2026-11-30T07:00:00+08:00"},
+		{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: `x until=-; still asleep with replicas=0 expected=3 until=2026-11-30T07:00:00+08:00`},
+	} {
+		if !r.Until().Equal(until) {
+			t.Errorf("%q: until %v", r.Message, r.Until())
+		}
 	}
 }
 
@@ -69,11 +84,34 @@ func TestSlept(t *testing.T) {
 		{corev1.ConditionUnknown, applied, Applied{}, false},
 		{corev1.ConditionUnknown, "x; still asleep with " + applied, Applied{Replicas: 1, Expected: 4}, true},
 		{corev1.ConditionUnknown, "y; still asleep with replicas=9 expected=9 until=-; still asleep with " + applied, Applied{Replicas: 1, Expected: 4}, true},
+		{corev1.ConditionUnknown, "x; still asleep with " + applied + " ", Applied{}, false},
+		{corev1.ConditionUnknown, "x; still asleep with " + applied + "…", Applied{}, false},
+		{corev1.ConditionUnknown, `schedule-night.svc/window "; still asleep with ` + applied + `": no`, Applied{}, false},
+		{corev1.ConditionUnknown, `schedule-night.svc/window "; still asleep with ` + applied + ` ": no`, Applied{}, false},
+		{corev1.ConditionUnknown, "x; still asleep with " + applied + "; still asleep with ", Applied{}, false},
+		{corev1.ConditionUnknown, "x; still asleep with somebody's own text", Applied{}, false},
 		{"", applied, Applied{}, false},
 	} {
-		r := &Record{Status: tc.status, Message: tc.message}
+		r := &Record{Status: tc.status, Reason: ReasonInvalidSchedule, Message: tc.message}
+		if tc.status == corev1.ConditionTrue {
+			r.Reason = ReasonNightWindow
+		}
 		if got, slept := r.Slept(); got != tc.want || slept != tc.slept || r.Asleep() != tc.slept {
 			t.Errorf("%s %q: %+v, %v", tc.status, tc.message, got, slept)
+		}
+	}
+	// Words that nobody of us has written are not believed, nor is a reason.
+	for reason, want := range map[string]Applied{
+		ReasonNightWindow: {Replicas: 1, Expected: 4}, ReasonAsleepUntil: {Replicas: 1, Expected: 4}, ReasonGoingToSleep: {Replicas: 1, Expected: 4},
+		ReasonDayWindow: {}, ReasonInvalidSchedule: {}, "Somebody": {}, "": {},
+	} {
+		r := &Record{Status: corev1.ConditionTrue, Reason: reason, Message: applied}
+		if got, slept := r.Slept(); !slept || got != want {
+			t.Errorf("True %s: %+v, %v", reason, got, slept)
+		}
+		r = &Record{Status: corev1.ConditionUnknown, Reason: reason, Message: "x; still asleep with " + applied}
+		if _, slept := r.Slept(); slept != (reason == ReasonInvalidSchedule) || r.Asleep() != slept {
+			t.Errorf("Unknown %s: %v", reason, slept)
 		}
 	}
 	if _, slept := (*Record)(nil).Slept(); slept {

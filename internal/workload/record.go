@@ -33,8 +33,6 @@ const (
 const (
 	maxReason  = 64
 	maxMessage = 1024
-	// maxRemembered is more than what stillAsleep and an Applied take.
-	maxRemembered = 160
 )
 
 // Record is what we have written down on a workload.
@@ -59,27 +57,41 @@ func (r *Record) Says(want Record) bool {
 
 // stillAsleep, before what was applied, ends the message of a record that has become
 // Unknown in the night: a workload must not be forgotten because its schedule was broken
-// while it slept.
+// while it slept. What stands before it has an owner's words in it, which may be the same:
+// only what ends the message, and is exactly ours, is read.
 const stillAsleep = "; still asleep with "
+
+// remembered is what the end of a message tells of a night.
+func remembered(message string) (applied Applied, at int, ok bool) {
+	at = strings.LastIndex(message, stillAsleep)
+	if at < 0 {
+		return Applied{}, at, false
+	}
+	applied, ok = ParseApplied(message[at+len(stillAsleep):])
+	return applied, at, ok
+}
 
 // Asleep tells whether the record, nil for none, says that the workload was put to sleep
 // and has not been woken.
 func (r *Record) Asleep() bool {
-	return r != nil && (r.Status == corev1.ConditionTrue || r.Status == corev1.ConditionUnknown && strings.Contains(r.Message, stillAsleep))
+	_, asleep := r.Slept()
+	return asleep
 }
 
 // Slept is what was applied to a workload whose record says that it is Asleep. A record
 // that somebody has made unreadable counts as that of 0 replicas.
-func (r *Record) Slept() (Applied, bool) {
-	if !r.Asleep() {
-		return Applied{}, false
+func (r *Record) Slept() (applied Applied, slept bool) {
+	switch {
+	case r == nil:
+	case r.Status == corev1.ConditionTrue:
+		if r.Reason == ReasonNightWindow || r.Reason == ReasonAsleepUntil || r.Reason == ReasonGoingToSleep {
+			applied, _ = ParseApplied(r.Message)
+		}
+		return applied, true
+	case r.Status == corev1.ConditionUnknown && r.Reason == ReasonInvalidSchedule:
+		applied, _, slept = remembered(r.Message)
 	}
-	message := r.Message
-	if i := strings.LastIndex(message, stillAsleep); i >= 0 {
-		message = message[i+len(stillAsleep):]
-	}
-	applied, _ := ParseApplied(message)
-	return applied, true
+	return applied, slept
 }
 
 // Held is what a record, nil for none, says that a schedule held in the day.
@@ -112,15 +124,17 @@ func RecordOf(s *night.Schedule, state night.State) Record {
 // InvalidRecord is that of a workload whose schedule cannot be acted on. It remembers
 // what was applied to one that slept: of a message that is too long, the error is cut.
 func InvalidRecord(err error, applied Applied, slept bool) Record {
-	text, remembered := err.Error(), ""
+	text, memory := err.Error(), ""
 	if slept {
-		remembered = stillAsleep + applied.String()
+		memory = stillAsleep + applied.String()
+	} else if _, _, forged := remembered(text); forged {
+		text += "." // which we would not write
 	}
-	if room := maxMessage - len(remembered); len(text) > room {
+	if room := maxMessage - len(memory); len(text) > room {
 		const more = "…"
 		text = strings.ToValidUTF8(text[:room-len(more)], "") + more
 	}
-	return Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: text + remembered}
+	return Record{Status: corev1.ConditionUnknown, Reason: ReasonInvalidSchedule, Message: text + memory}
 }
 
 // ReleasedRecord is that of a workload that was let go with so many replicas.
@@ -160,18 +174,18 @@ func (a Applied) text(held bool) string {
 	return string(appendBoundary(b, a.Until))
 }
 
-// ParseApplied reads what String writes. What follows it after white space is passed over.
+// ParseApplied reads what String writes, and nothing else: neither other ways to write the
+// same, nor text around it.
 func ParseApplied(message string) (a Applied, ok bool) {
-	replicas, rest, ok1 := strings.Cut(strings.TrimPrefix(message, replicasField), expectedField)
-	expected, until, ok2 := strings.Cut(rest, untilField)
-	until, _, _ = strings.Cut(until, " ")
+	replicas, rest, _ := strings.Cut(strings.TrimPrefix(message, replicasField), expectedField)
+	expected, until, _ := strings.Cut(rest, untilField)
 	var err1, err2, err3 error
 	a.Replicas, err1 = night.ParseReplicas(replicas)
 	a.Expected, err2 = night.ParseReplicas(expected)
 	if until != FormatBoundary(time.Time{}) {
 		a.Until, err3 = time.Parse(time.RFC3339, until)
 	}
-	if !ok1 || !ok2 || !strings.HasPrefix(message, replicasField) || err1 != nil || err2 != nil || err3 != nil {
+	if err1 != nil || err2 != nil || err3 != nil || a.String() != message {
 		return Applied{}, false
 	}
 	return a, true
@@ -179,11 +193,10 @@ func ParseApplied(message string) (a Applied, ok bool) {
 
 // Until is the boundary that the record names, nil for no record; zero if it names none.
 func (r *Record) Until() time.Time {
-	if r == nil {
-		return time.Time{}
+	if applied, slept := r.Slept(); r == nil || slept || r.Status == corev1.ConditionUnknown {
+		return applied.Until
 	}
 	_, until, _ := strings.Cut(r.Message, untilField)
-	until, _, _ = strings.Cut(until, " ")
 	t, err := time.Parse(time.RFC3339, until)
 	if err != nil {
 		return time.Time{}
@@ -237,11 +250,11 @@ func keptRecord(c *appsv1.DeploymentCondition) Record {
 		r.Reason = ""
 	}
 	if len(r.Message) > maxMessage {
-		i := strings.LastIndex(r.Message, stillAsleep)
-		if i < 0 || len(r.Message)-i > maxRemembered {
-			i = len(r.Message)
+		_, at, ok := remembered(r.Message)
+		if !ok {
+			at = len(r.Message)
 		}
-		r.Message = strings.Clone(r.Message[i:])
+		r.Message = strings.Clone(r.Message[at:])
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
 
 	"schedule-night/internal/night"
 	"schedule-night/internal/workload"
@@ -43,6 +44,49 @@ func TestInvalidRecordIsBounded(t *testing.T) {
 	}
 	if r := workload.InvalidRecord(fmt.Errorf("%w, %w, %w", err, err, err), applied, true); len(r.Message) > 1024 || !r.Asleep() {
 		t.Errorf("%d bytes: %q", len(r.Message), r.Message)
+	}
+}
+
+// TestNoValueIsTakenForARecord: an owner writes annotations, and their values stand in the
+// message of what is invalid. Whatever they are, the record says of the night what we know.
+func TestNoValueIsTakenForARecord(t *testing.T) {
+	part := rapid.OneOf(
+		rapid.SampledFrom([]string{"; still asleep with ", "replicas=0 expected=9 until=-", "replicas=1 expected=2 until=2026-11-30T07:00:00Z", " ", `"`, `\"`, `\`, "…", "\n", "\xff", "-", ",",
+			"21:00-07:00", "Mon", "2026-11-30", "2026-11-30/2026-11-29", strings.Repeat("x", 90), strings.Repeat("\x01", 300)}),
+		rapid.String())
+	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(part, 0, 5).Draw(t, "parts"), "") })
+	asleep := workload.Applied{Replicas: 1, Expected: 3, Until: time.Date(2026, 11, 30, 7, 0, 0, 0, time.UTC)}
+	invalid := 0
+	check := func(t *rapid.T, err error) {
+		for _, slept := range []bool{false, true} {
+			want := workload.Applied{}
+			if slept {
+				want = asleep
+			}
+			written := workload.InvalidRecord(err, want, slept)
+			// As the API server gives it back, and another pass reads it.
+			r := workloadtest.Of(workloadtest.WithCondition(workloadtest.Deployment(0), written.Status, written.Reason, written.Message)).Record
+			if got, ok := r.Slept(); ok != slept || got != want || !r.Until().Equal(want.Until) || len(r.Message) > 1024 {
+				t.Fatalf("slept %v: %q reads as %v, %+v, until %v", slept, r.Message, ok, got, r.Until())
+			}
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := workloadtest.Deployment(0)
+		for _, name := range night.AnnotationNames {
+			if rapid.IntRange(0, 4).Draw(t, "is set") == 0 {
+				d.Annotations[name] = text.Draw(t, name)
+			}
+		}
+		if _, err := workloadtest.Of(d).Schedule(night.Schedule{}); err != nil {
+			invalid++
+			check(t, err)
+		}
+		// Nor would one that stood in an error without quotes.
+		check(t, errors.New(text.Draw(t, "error")+rapid.SampledFrom([]string{"", "; still asleep with replicas=0 expected=9 until=-"}).Draw(t, "end")))
+	})
+	if invalid == 0 {
+		t.Error("no value was invalid")
 	}
 }
 

@@ -73,8 +73,10 @@ func TestAnnotations(t *testing.T) {
 		},
 		"wake-delay": {
 			{"on=true expected=3 window=" + windowIn(now.Add(-time.Hour), 30*time.Minute), 3, "DayWindow"},
-			{"wake-delay=2h", 0, "NightWindow"},
-			{"wake-delay=1s", 3, "DayWindow"},
+			{"wake-delay=2h expected=4", 4, "DayWindow"}, // it has not slept that night
+			{inside, 0, "NightWindow"},
+			{"window=" + windowIn(now.Add(-time.Hour), 30*time.Minute), 0, "NightWindow"},
+			{"wake-delay=1s", 4, "DayWindow"},
 		},
 		"on": {
 			{"on=true expected=3 " + inside, 0, "NightWindow"},

@@ -119,7 +119,7 @@ func (p *planner) why(e *explained) string {
 		return "not managed: it has no annotation " + night.AnnotationOn
 	}
 	schedule := &due.Schedule
-	byWindow := p.byWindow(schedule)
+	byWindow := p.byWindow(schedule, e.Record.Asleep() && schedule.AwakeAt.IsZero())
 	switch {
 	case due.Override() == "":
 		return byWindow
@@ -129,11 +129,16 @@ func (p *planner) why(e *explained) string {
 	return "awake, by awake-until; without it: " + byWindow
 }
 
-// byWindow is what the window alone makes of the start of the plan.
-func (p *planner) byWindow(schedule *night.Schedule) string {
+// byWindow is what the window alone makes of the start of the plan, for one that sleeps by
+// then, or does not.
+func (p *planner) byWindow(schedule *night.Schedule, sleeps bool) string {
 	alone := *schedule
-	alone.AwakeUntil, alone.AsleepUntil = time.Time{}, time.Time{}
-	if state, err := alone.At(p.from); err != nil || !state.Asleep {
+	alone.AwakeUntil, alone.AsleepUntil, alone.AwakeAt = time.Time{}, time.Time{}, time.Time{}
+	state, err := alone.At(p.from)
+	if unslept := alone; err == nil && state.Asleep && !sleeps && !unslept.Unslept(p.from, state).Asleep {
+		return fmt.Sprintf("awake: the wake delay after the window's %s holds who slept, and puts nobody to sleep", p.items(&alone))
+	}
+	if err != nil || !state.Asleep {
 		unexcepted := alone
 		unexcepted.Except = night.Days{}
 		if items := p.items(&unexcepted); items != "" {

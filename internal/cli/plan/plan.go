@@ -66,7 +66,8 @@ The table has a row and a bar for each Deployment that opted in, or has opted ou
 and is not woken yet; the others are counted below it, and -o json lists them too, as
 unmanaged. A name that is too long for the terminal is cut; -o json has it in full.
 What is saved is what the containers would request if the expected replicas ran all
-the time.
+the time. Within a wake delay, what has no record of having slept, as in
+manifests, is shown as awake.
 
 With names, as web or deployment/web, it shows these alone and explains each: which
 rule decides, where each value comes from, what the record and an autoscaler say,

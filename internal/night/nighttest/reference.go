@@ -295,6 +295,17 @@ func (c *Case) Asleep(at time.Time) bool {
 	return slices.ContainsFunc(c.nights, func(n Span) bool { return !at.Before(n.start) && at.Before(n.end) })
 }
 
+// Delayed tells whether it is a wake delay alone that makes the reference's answer asleep.
+func (c *Case) Delayed(at time.Time) bool {
+	if !c.Asleep(at) || c.AsleepUntil.After(at) {
+		return false
+	}
+	plain := *c
+	plain.wakeDelay = 0
+	plain.nights = plain.union(c.Clock)
+	return !plain.Asleep(at)
+}
+
 // Boundaries are the instants, in order, at which the answer may change.
 func (c *Case) Boundaries() []time.Time {
 	list := []time.Time{c.AwakeUntil, c.AsleepUntil}

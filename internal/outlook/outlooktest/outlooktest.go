@@ -34,7 +34,10 @@ func Decide(w *workload.Workload, defaults night.Schedule, hpa *workload.Autosca
 	case out.Err != nil:
 		out.State = outlook.Invalid
 		return out
-	case out.Now.Asleep:
+	case !w.Record.Asleep():
+		out.Now = out.Schedule.Unslept(now, out.Now)
+	}
+	if out.Now.Asleep {
 		out.State = outlook.Asleep
 	}
 	out.Replicas = schedule.Replicas(out.Now.Asleep)
