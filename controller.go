@@ -266,8 +266,8 @@ func (c *Controller) failed(ctx context.Context, key string, failures int, err e
 	}
 }
 
-// reconcile makes one workload what its schedule asks for now, by at most one write. It
-// returns how long until time alone changes the answer, 0 for never.
+// reconcile makes one workload what its schedule asks for now, by one write, or by two when
+// it goes to sleep. It returns how long until time alone changes the answer, 0 for never.
 func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	w, ok := c.cached(key)
 	if !ok {
@@ -356,6 +356,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 			return c.untilNextOr(pause, &due), nil
 		}
 	}
+	unrecorded := lost || due.WritesRecord(w)
 	switch {
 	case due.Scale && due.RecordFirst && due.WritesRecord(w):
 		if err := c.putToSleep(ctx, key, w, &due); err != nil {
@@ -367,26 +368,18 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		}
 		c.superseded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Defer(key) // people wait for Pods, not for records
-	case recorded && (lost || due.WritesRecord(w)): // the event of our own write brings the key back
-	case (lost || due.WritesRecord(w)) && !c.Queue.Deferred(key):
+	case unrecorded && recorded: // the event of our own write brings the key back
+	case unrecorded && !c.Queue.Deferred(key):
 		c.Queue.AddDeferred(key)
-	case lost || due.WritesRecord(w):
-		pause, first := c.records.Wait(key, fingerprint(&due.Record), now)
-		if first {
-			c.warnRecordContested(ctx, w)
-		}
-		if pause > 0 {
-			c.Queue.Promote(key)
-			return c.untilNextOr(pause, &due), nil
-		}
-		if err := c.record(ctx, w, &due); err != nil {
+	case unrecorded:
+		pause, err := c.recordUnlessContested(ctx, key, w, &due)
+		if err != nil {
 			return 0, err
 		}
-		c.records.Wrote(key, fingerprint(&due.Record), now)
-		c.recorded.Store(key, []string{w.ResourceVersion})
 		c.Queue.Promote(key)
-		c.woken.Delete(key)
-		c.rolled.Delete(key)
+		if pause > 0 {
+			return c.untilNextOr(pause, &due), nil
+		}
 	default:
 		c.Queue.Promote(key)
 		c.contests.Settle(key, now)
@@ -496,6 +489,27 @@ func (c *Controller) lowered(key string, w *workload.Workload, due *outlook.Deci
 		text += " since the Pod template changed with it, as by kubectl rollout undo, which brings back old annotations too"
 	}
 	return text
+}
+
+// recordUnlessContested writes the record that is due, or tells how long to wait, as somebody
+// else keeps changing it.
+func (c *Controller) recordUnlessContested(ctx context.Context, key string, w *workload.Workload, due *outlook.Decision) (time.Duration, error) {
+	now := c.Clock.Now()
+	pause, first := c.records.Wait(key, fingerprint(&due.Record), now)
+	if first {
+		c.warnRecordContested(ctx, w)
+	}
+	if pause > 0 {
+		return pause, nil
+	}
+	if err := c.record(ctx, w, due); err != nil {
+		return 0, err
+	}
+	c.records.Wrote(key, fingerprint(&due.Record), now)
+	c.recorded.Store(key, []string{w.ResourceVersion})
+	c.woken.Delete(key)
+	c.rolled.Delete(key)
+	return 0, nil
 }
 
 // record writes the record that is due.
