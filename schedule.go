@@ -75,7 +75,7 @@ func decide(w *workload.Workload, defaults night.Schedule, hpa *workload.Autosca
 func sleeps(w *workload.Workload, now time.Time) bool {
 	applied, slept := w.Record.Slept()
 	over := !applied.Until.IsZero() && !applied.Until.After(now)
-	return slept && !(over && w.Replicas > applied.Replicas)
+	return slept && (!over || w.Replicas <= applied.Replicas)
 }
 
 // fallAsleep tells in which order the night's count and its record are written, and what
