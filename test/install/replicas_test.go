@@ -61,8 +61,8 @@ func TestHelmReplicas(t *testing.T) {
 		kubectl(t, "wait", "--for=jsonpath={.spec.replicas}="+n, "--timeout=60s", "deployment/web", "-n", namespace)
 	}
 
-	t.Run("above 0", func(t *testing.T) {
-		namespace = "shop"
+	{ // above 0
+		namespace = "helm-above"
 		one := "schedule.expected=3,schedule.night-replicas=1,"
 		upgrade("--set-string", one+awake)
 		night(t, namespace)
@@ -83,9 +83,9 @@ func TestHelmReplicas(t *testing.T) {
 		if n := replicas(); n != "3" {
 			t.Errorf("%s replicas after an upgrade in the day", n)
 		}
-	})
-	t.Run("at 0", func(t *testing.T) {
-		namespace = "shop-zero"
+	}
+	{ // at 0
+		namespace = "helm-zero"
 		upgrade("--set-string", "schedule.expected=3,"+awake)
 		night(t, namespace)
 		upgrade("--set-string", "schedule.expected=3,"+asleep)
@@ -109,9 +109,9 @@ func TestHelmReplicas(t *testing.T) {
 		if n := replicas(); n != "5" {
 			t.Errorf("%s replicas once they are left out", n)
 		}
-	})
-	t.Run("left out", func(t *testing.T) {
-		namespace = "shop-out"
+	}
+	{ // left out
+		namespace = "helm-left-out"
 		upgrade("--set-string", "schedule.expected=3,"+awake)
 		upgrade("--set-string", "schedule.expected=3,"+awake, "--set", "replicas=0")
 		if n := replicas(); n != "1" { // what nobody owns has the API's default
@@ -119,5 +119,5 @@ func TestHelmReplicas(t *testing.T) {
 		}
 		night(t, namespace)
 		wait("3")
-	})
+	}
 }
