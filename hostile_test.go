@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -167,6 +171,73 @@ func TestOptOutAmidContestedRecord(t *testing.T) {
 		w.settle()
 		if n := *w.live("default", "web").Spec.Replicas; n != 3 {
 			t.Errorf("%d replicas at once, want 3", n)
+		}
+	})
+}
+
+// storm edits a tenant's Deployments by turns, faster than the controller may write, until
+// stop is closed.
+func (w *world) storm(namespace string, n int, stop <-chan struct{}) {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		w.mu.Lock()
+		d := w.live(namespace, fmt.Sprintf("web-%d", i%n))
+		d.Annotations[night.AnnotationNightReplicas] = strconv.Itoa(i)
+		w.store(d)
+		w.mu.Unlock()
+	}
+}
+
+// TestStorm: a tenant who edits Deployments faster than the controller may write does not
+// keep others' records from being written, and others from being woken.
+func TestStorm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hot = 50
+		w := newWorld(t, clock.RealClock{}, append(crowd("hot", hot, "window=00:00-20:00"), workloadtest.Deployment(3, "window=00:00-01:00"))...)
+		w.Workers = 4
+		turn := make(chan struct{}, 1)
+		w.slowly(func(ctx context.Context, _ string) error { // 200 a second
+			turn <- struct{}{}
+			defer func() { <-turn }()
+			return takes(ctx, 5*time.Millisecond)
+		})
+		w.run()
+		w.until("2000-01-01T00:01:00Z")
+		stop := make(chan struct{})
+		over := make(chan struct{})
+		go func() { defer close(over); w.storm("hot", hot, stop) }()
+		defer func() { close(stop); <-over }()
+		time.Sleep(10 * time.Second)
+		w.edit(func(d *appsv1.Deployment) { d.Annotations[night.AnnotationWindow] = "00:00-00:02" })
+		time.Sleep(5 * time.Second)
+		if got, want := w.record("default", "web").Message, "replicas=0 expected=3 until=2000-01-01T00:02:00Z"; got != want {
+			t.Errorf("five seconds after an edit, the record says %q, want %q", got, want)
+		}
+		w.until("2000-01-01T00:02:02Z")
+		if n := *w.live("default", "web").Spec.Replicas; n != 3 {
+			t.Errorf("%d replicas two seconds after the night", n)
+		}
+	})
+}
+
+// TestShortEvents: an owner's words are cut in what is told of each change of a count, of
+// which thousands wait at a boundary.
+func TestShortEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var items []string
+		for i := range 300 {
+			items = append(items, fmt.Sprintf("%02d:%02d-%02d:%02d", i/60, i%60, i/60+6, i%60))
+		}
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window="+strings.Join(items, ",")))
+		w.run()
+		w.settle()
+		got := w.events.all()
+		if len(got) != 1 || len(got[0]) > 300 || !strings.Contains(got[0], "00:00-06:00, 00:01-06:01") {
+			t.Errorf("events %q", got)
 		}
 	})
 }
