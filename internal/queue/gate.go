@@ -27,6 +27,11 @@ const (
 	// any pause after a failure.
 	troubleKept = 2 * maxBackoff
 
+	// urgentInARow is how many keys of the first band are handed out in a row while others
+	// wait in the second. Were there no end to it, a tenant who edits without rest would keep
+	// everybody's records from being written, and who waits for that from being woken.
+	urgentInARow = 16
+
 	// wake is no key, as none is empty. It is handed out to workers that wait although a
 	// key has become ready without having been added: nothing else wakes them.
 	wake = ""
@@ -55,6 +60,7 @@ type gate struct {
 	keys     int              // that wait
 	urgent   int              // of them, those in the first band without trouble
 	ready    [2]int           // of them, those that may be handed out, by band
+	inARow   int              // keys of the first band since one of the second
 	passes   map[string]pass  // those that run, by key
 	share    int              // passes at a time of each room in trouble
 	lent     int              // passes that hold no place
@@ -184,7 +190,7 @@ func (g *gate) Len() int {
 	return n
 }
 
-// Pop takes a key from the second band only when none in the first is ready.
+// Pop takes a key from the second band when none in the first is ready, and now and then.
 func (g *gate) Pop() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -212,13 +218,21 @@ func (g *gate) Pop() string {
 
 // nextTurn is the room whose turn it is, and in which band.
 func (g *gate) nextTurn() (*room, int) {
-	for band := range g.turns {
+	bands := [...]int{0, 1}
+	if g.ready[1] == 0 || g.inARow == urgentInARow {
+		bands, g.inARow = [...]int{1, 0}, 0
+	}
+	for _, band := range bands {
 		for g.ready[band] > 0 {
 			r := g.turns[band].pop()
 			r.turn[band] = false
-			if r.ready[band] > 0 {
-				return r, band
+			if r.ready[band] == 0 {
+				continue
 			}
+			if band == 0 {
+				g.inARow++
+			}
+			return r, band
 		}
 	}
 	// Since Len was called, what was ready has ceased to be: another pass was slow. The

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,30 @@ func TestBands(t *testing.T) {
 	q.Add("status")
 	if q.Deferred("status") || q.Urgent() != 1 {
 		t.Error("what was promoted is not urgent")
+	}
+}
+
+// TestBandsShare: of what people wait for there may be no end; one key in seventeen is of the
+// others, as long as there are some.
+func TestBandsShare(t *testing.T) {
+	q := New(clock.RealClock{})
+	defer q.ShutDown()
+	for i := range 100 {
+		q.Add(fmt.Sprint("scale-", i))
+	}
+	for i := range 3 {
+		key := fmt.Sprint("status-", i)
+		q.Defer(key)
+		q.Add(key)
+	}
+	var at []int
+	for i := range 103 {
+		if key, _ := q.Get(); q.Deferred(key) {
+			at = append(at, i)
+		}
+	}
+	if want := []int{16, 33, 50}; !slices.Equal(at, want) {
+		t.Errorf("the second band's turn came at %v, want %v", at, want)
 	}
 }
 
