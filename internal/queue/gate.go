@@ -27,10 +27,10 @@ const (
 	// any pause after a failure.
 	troubleKept = 2 * maxBackoff
 
-	// urgentInARow is how many keys of the first band are handed out in a row while others
-	// wait in the second. Were there no end to it, a tenant who edits without rest would keep
-	// everybody's records from being written, and who waits for that from being woken.
-	urgentInARow = 16
+	// secondEvery is how often a key of the second band is handed out while there are some in
+	// the first. Were it never, a tenant who edits without rest would keep everybody's records
+	// from being written. At a boundary it costs a few writes in a hundred.
+	secondEvery = 100 * time.Millisecond
 
 	// wake is no key, as none is empty. It is handed out to workers that wait although a
 	// key has become ready without having been added: nothing else wakes them.
@@ -60,7 +60,7 @@ type gate struct {
 	keys     int              // that wait
 	urgent   int              // of them, those in the first band without trouble
 	ready    [2]int           // of them, those that may be handed out, by band
-	inARow   int              // keys of the first band since one of the second
+	second   time.Time        // when a key of the second band was handed out, or became the first there
 	passes   map[string]pass  // those that run, by key
 	share    int              // passes at a time of each room in trouble
 	lent     int              // passes that hold no place
@@ -218,9 +218,10 @@ func (g *gate) Pop() string {
 
 // nextTurn is the room whose turn it is, and in which band.
 func (g *gate) nextTurn() (*room, int) {
+	now := g.clock.Now()
 	bands := [...]int{0, 1}
-	if g.ready[1] == 0 || g.inARow == urgentInARow {
-		bands, g.inARow = [...]int{1, 0}, 0
+	if now.Sub(g.second) >= secondEvery {
+		bands = [...]int{1, 0}
 	}
 	for _, band := range bands {
 		for g.ready[band] > 0 {
@@ -229,8 +230,8 @@ func (g *gate) nextTurn() (*room, int) {
 			if r.ready[band] == 0 {
 				continue
 			}
-			if band == 0 {
-				g.inARow++
+			if band == 1 {
+				g.second = now
 			}
 			return r, band
 		}
@@ -261,6 +262,9 @@ func (g *gate) settle(r *room) {
 		n := 0
 		if open {
 			n = r.keys[band].len()
+		}
+		if band == 1 && n > 0 && g.ready[1] == 0 {
+			g.second = g.clock.Now()
 		}
 		g.ready[band] += n - r.ready[band]
 		r.ready[band] = n
