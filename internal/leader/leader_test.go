@@ -32,6 +32,7 @@ type diary struct {
 	leadership *Leadership
 	finish     time.Duration // from Shutdown to the last write
 	deaf       bool          // to Shutdown; only the context ends it
+	every      time.Duration // it writes
 
 	stop    chan struct{}
 	mu      sync.Mutex
@@ -40,10 +41,10 @@ type diary struct {
 }
 
 func newDiary(options Options) *diary {
-	return &diary{leadership: New(options), stop: make(chan struct{})}
+	return &diary{leadership: New(options), stop: make(chan struct{}), every: time.Second}
 }
 
-// Run writes once a second while it leads.
+// Run writes again and again while it leads.
 func (d *diary) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.started = time.Now()
@@ -59,7 +60,7 @@ func (d *diary) Run(ctx context.Context) error {
 				return nil
 			}
 			d.stop = nil
-		case <-time.After(time.Second):
+		case <-time.After(d.every):
 			d.write()
 		}
 	}
@@ -280,10 +281,11 @@ func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := installed()
 		d := newDiary(testElection())
+		d.every = 50 * time.Millisecond
 		const late = 11500 * time.Millisecond
 		var sent time.Time
 		client.PrependReactor("update", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
-			if now := time.Now(); sent.IsZero() && now.Sub(d.begun()) > 20*time.Second {
+			if now := time.Now(); sent.IsZero() && !d.begun().IsZero() && now.Sub(d.begun()) > 20*time.Second {
 				sent = now
 				time.Sleep(late)
 			}
@@ -330,6 +332,55 @@ func TestStopStandby(t *testing.T) {
 		}
 		cancel()
 		<-firstDone
+	})
+}
+
+// TestNotLeading: who has let go of the Lease, or has seen that it is another's, does not
+// write, however fresh its last renewal is.
+func TestNotLeading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := installed()
+		d := newDiary(testElection())
+		var released, writes, away atomic.Bool
+		client.PrependReactor("update", "leases", func(action k8stesting.Action) (bool, runtime.Object, error) {
+			if away.Load() {
+				return true, nil, errors.New("no answer")
+			}
+			if who := leaseOf(action).Spec.HolderIdentity; who == nil || *who == "" {
+				released.Store(true)
+				writes.Store(d.leadership.Leading()) // while the release is on its way
+			}
+			return false, nil, nil
+		})
+		stop, cancel := context.WithCancel(t.Context())
+		done := campaign(stop, client, d)
+		time.Sleep(10 * time.Second)
+		cancel()
+		<-done
+		if !released.Load() || writes.Load() {
+			t.Errorf("released: %v; may write meanwhile: %v", released.Load(), writes.Load())
+		}
+
+		d = newDiary(testElection())
+		done = campaign(t.Context(), client, d)
+		time.Sleep(10 * time.Second)
+		lease, err := client.CoordinationV1().Leases("ns").Get(t.Context(), "lease", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		another := "another"
+		lease.Spec.HolderIdentity = &another
+		if _, err := client.CoordinationV1().Leases("ns").Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		taken := time.Now()
+		away.Store(true) // a renewal is not answered; then it is read whose the Lease is
+		if err := <-done; !errors.Is(err, errLeaseLost) {
+			t.Errorf("got %v, want %v", err, errLeaseLost)
+		}
+		if wrote := d.last().Sub(taken); wrote > d.leadership.options.RetryPeriod {
+			t.Errorf("wrote %v after the Lease was another's", wrote)
+		}
 	})
 }
 
@@ -391,7 +442,7 @@ func TestUnfinished(t *testing.T) {
 			t.Errorf("got %v, want %v", err, errUnfinished)
 		}
 		ended := time.Now()
-		if took := ended.Sub(told); took != 5*time.Second+endPatience {
+		if took := ended.Sub(told); took != 7*time.Second {
 			t.Errorf("ended after %v", took)
 		}
 		if leadership.Leading() {
@@ -652,6 +703,29 @@ func TestFreshInstall(t *testing.T) {
 		cancel()
 		<-firstDone
 		<-secondDone
+	})
+}
+
+// TestMissingAnew: how long a Lease has been missing counts from the last answer that was no
+// answer: there may have been one again.
+func TestMissingAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		began := time.Now()
+		const away = 4 * time.Second
+		client.PrependReactor("get", "leases", func(k8stesting.Action) (bool, runtime.Object, error) {
+			since := time.Since(began)
+			return since > 2*time.Second && since < away, nil, errors.New("no answer")
+		})
+		d := newDiary(testElection())
+		stop, cancel := context.WithCancel(t.Context())
+		done := campaign(stop, client, d)
+		time.Sleep(time.Minute)
+		if took := d.begun().Sub(began); took < away+5*time.Second || took > away+9*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		cancel()
+		<-done
 	})
 }
 

@@ -201,6 +201,8 @@ func TestScheduleAt(t *testing.T) {
 		{"an override beyond the horizon", "21:00-07:00||||2030-01-01T00:00:00Z", "2026-11-28T12:00:00Z", "asleep -"},
 		{"a wake delay", "21:00-07:00|||||30m", "2026-11-28T07:00:00Z", "asleep 2026-11-28T07:30:00Z"},
 		{"a wake delay over the next start", "21:00-07:00, 07:10-08:00|||||30m", "2026-11-28T07:05:00Z", "asleep 2026-11-28T08:30:00Z"},
+		{"a wake delay of a night that was not slept to its end", "21:00-07:00|||2026-11-28T07:00:00Z||30m", "2026-11-28T07:00:00Z", "awake 2026-11-28T21:00:00Z"},
+		{"and of one that was", "21:00-07:00|||2026-11-28T06:59:59Z||30m", "2026-11-28T06:59:59Z", "asleep 2026-11-28T07:30:00Z"},
 		{"a wake delay of a day", "Mon 21:00-07:00|||||24h", "2026-12-02T06:59:00Z", "asleep 2026-12-02T07:00:00Z"},
 		{"except names the day on which a night starts", "21:00-07:00||2026-11-27", "2026-11-28T03:00:00Z", "awake 2026-11-28T21:00:00Z"},
 	} {

@@ -207,7 +207,7 @@ func TestPlaces(t *testing.T) {
 					s.add(name, 200)
 				}
 				s.begin(tc.places)
-				time.Sleep(slow - time.Millisecond)
+				time.Sleep(249 * time.Millisecond) // not slow yet
 				if n, _ := s.atMost("all"); n > tc.places {
 					t.Errorf("%d passes run at first, in %d places", n, tc.places)
 				}
@@ -318,8 +318,8 @@ func TestTroubleEnds(t *testing.T) {
 		{"a quick write", slow - 1, true, 0, true},
 		{"a quick pass", slow - 1, false, 0, false},
 		{"a slow write", slow, true, 0, false},
-		{"nothing for a while", 0, false, troubleKept, false},
-		{"nothing for long", 0, false, troubleKept + 1, true},
+		{"nothing for a while", 0, false, 10 * time.Minute, false}, // longer than the longest pause
+		{"nothing for long", 0, false, 10*time.Minute + 1, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := work(t, 2)

@@ -75,7 +75,7 @@ func TestAddDeferred(t *testing.T) {
 			t.Fatal("nothing to do")
 		}
 		q.AddDeferred("a")
-		time.Sleep(deferPause)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if q.Len() != 0 {
 			t.Error("handed out while it is being worked on")
@@ -133,23 +133,31 @@ func TestContests(t *testing.T) {
 			t.Errorf("time %d: %s, want %s", i+1, got, want)
 		}
 	}
+	for range 100 { // however long it lasts
+		if got := undone(3); got != "7m59s false" {
+			t.Fatal(got)
+		}
+	}
+	if pause, first := c.Wait("a", 4, now); pause != 0 || first {
+		t.Errorf("another count is due: %v, %v", pause, first)
+	}
 	if got := undone(4); got != "0s false" {
 		t.Errorf("another count: %s", got)
 	}
 	undone(4)
 	c.Wrote("a", 4, now)
-	now = now.Add(contestForgotten + time.Second)
+	now = now.Add(10*time.Minute + time.Second)
 	if pause, first := c.Wait("a", 4, now); pause != 0 || first {
 		t.Errorf("a late change: %v, %v", pause, first)
 	}
 	undone(5)
 	undone(5)
 	c.Wrote("a", 5, now)
-	c.Settle("a", now.Add(contestForgotten)) // not yet
+	c.Settle("a", now.Add(10*time.Minute)) // not yet
 	if _, first := c.Wait("a", 5, now.Add(time.Second)); !first {
 		t.Error("it was settled too early")
 	}
-	c.Settle("a", now.Add(contestForgotten+time.Second))
+	c.Settle("a", now.Add(10*time.Minute+time.Second))
 	c.Forget("b")
 	if len(c.byKey) != 0 {
 		t.Errorf("%d contests are kept", len(c.byKey))
