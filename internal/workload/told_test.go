@@ -1,8 +1,8 @@
 package workload
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
