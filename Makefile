@@ -21,12 +21,12 @@ demo: build ## watch Deployments go to sleep and wake up, on a control plane sta
 	cd test && CGO_ENABLED=0 go build -o $(BIN)/ ./cmd/demo
 	@cd test && $(BIN)/demo $(BIN)/schedule-night $(CURDIR)/deploy
 
-PARTS := vet lint verify test-unit fuzz soak test-docs test-release test-e2e fire
+PARTS := vet lint verify test-unit fuzz soak test-docs test-release test-e2e
 test: ## everything: vet, lint, dependencies, unit tests with -race, end to end on a real control plane
 	@times=; failed=; \
 	for part in $(PARTS); do \
 		echo "== make $$part"; begun=$$(date +%s); \
-		$(MAKE) --no-print-directory $$part SEED=$(SEED) || failed=$$part; \
+		$(MAKE) --no-print-directory $$part || failed=$$part; \
 		times="$$times $$part $$(($$(date +%s) - begun))"; \
 		if [ -n "$$failed" ]; then break; fi; \
 	done; \
@@ -34,8 +34,6 @@ test: ## everything: vet, lint, dependencies, unit tests with -race, end to end 
 	printf '%s %s\n' $$times | awk '{ sum += $$2; printf "%-14s %5d\n", $$1, $$2 } END { printf "%-14s %5d\n", "together", sum }'; \
 	if [ -n "$$failed" ]; then echo "make $$failed has failed"; exit 1; fi; \
 	echo "all tests passed"
-# Of fire: the same nights for everybody; make fire draws new ones.
-test: SEED = 3
 
 # Of the second run, which looks at all that is cached once a second of a test's time: it is
 # slow under -race, and so are these, which have hundreds of objects, or no cache at all.
@@ -45,15 +43,19 @@ test-unit: ## the fast ones
 	go test -race -timeout 10m ./...
 	KUBE_CACHE_MUTATION_DETECTOR=true go test -timeout 10m -skip '$(UNWATCHED)' ./...
 
-# They mostly wait, so several packages run at a time, and the tests of e2e that take minutes
-# on a control plane of their own.
-e2e = SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -parallel 16 -v
+e2e = cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night HELM=$(BIN)/helm go test -timeout 40m -count=1 -parallel 16 -v
+# A job writes into a log of its own, and beside it what it ends with, which is 0.
+job = { { $(2); } > $(BIN)/$(1).log 2>&1; echo $$? > $(BIN)/$(1).status; } &
 
-test-e2e: build build-cluster helm ## end to end on a real control plane
-	@cd test && { $(e2e) -run '^TestTenants$$' ./e2e > $(BIN)/tenants.log 2>&1; echo $$? > $(BIN)/tenants.rc; } & \
-	cd test && $(e2e) -p 3 -skip '^TestTenants$$' ./cluster/... ./e2e/... ./install/... ./failover/...; \
-	failed=$$?; wait; cat $(BIN)/tenants.log; [ "$$failed $$(cat $(BIN)/tenants.rc)" = "0 0" ]
-	cd test && $(e2e) ./boundary/... # it measures, and is alone
+test-e2e: build build-cluster helm ## end to end on a real control plane, the nights under fire among it
+	@echo "Each of these has a control plane of its own. They mostly wait, and so run at a time."
+	@rm -f $(BIN)/*.status; \
+	$(call job,tenants,$(e2e) -run '^TestTenants$$' ./e2e) \
+	$(call job,fire,$(fire) -nights $(NIGHTS) -seed $(or $(filter-out 0,$(SEED)),3)) \
+	$(call job,e2e,$(e2e) -p 3 -skip '^TestTenants$$' ./cluster/... ./e2e/... ./install/... ./failover/...) \
+	wait; cat $(BIN)/e2e.log $(BIN)/tenants.log $(BIN)/fire.log; \
+	[ "$$(cat $(BIN)/e2e.status $(BIN)/tenants.status $(BIN)/fire.status | tr -d '\n')" = 000 ]
+	$(e2e) ./boundary/... # it measures, and is alone
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
@@ -111,8 +113,9 @@ failover: build test-programs ## measure two replicas while one, its network or 
 
 NIGHTS ?= 25
 SEED   ?= 0
+fire    = go test -tags fire -run '^TestFire$$' -count 1 -timeout 0 -v . -args -cluster $(BIN)/cluster
 fire: test-programs ## NIGHTS=25 simulated nights in which everything around the controller fails; SEED= to see one again
-	go test -tags fire -run '^TestFire$$' -count 1 -timeout 0 -v . -args -nights $(NIGHTS) -seed $(SEED) -cluster $(BIN)/cluster
+	$(fire) -nights $(NIGHTS) -seed $(SEED)
 
 SOAK ?= 20s
 soak: ## 10,000 passes a second for SOAK=20s: memory and goroutines stay what they are

@@ -80,11 +80,12 @@ type Controller struct {
 	misspelt  sync.Map        // key → text of the last event UnknownAnnotation
 	rolled    sync.Map        // keys of what got another Pod template and another expected at once, until that is recorded
 	// superseded are, by key, the resourceVersions that our last writes have replaced, until
-	// the cache has another: what it shows of them is known to be out of date.
+	// the cache has another or a resync comes: what it shows of them is known to be out of date.
 	superseded sync.Map
 	// recorded are the same of records: they are not written twice.
 	recorded sync.Map
-	// lost are, by key, what had a record that it sleeps, and has none any more.
+	// lost are, by key, what had a record that it sleeps, and has none any more. The handlers
+	// alone write it.
 	lost sync.Map
 
 	started time.Time // of the workers
@@ -140,55 +141,69 @@ func (c *Controller) added(obj any) { c.enqueue(obj.(*workload.Workload)) }
 
 func (c *Controller) updated(was, is any) {
 	old, cur := was.(*workload.Workload), is.(*workload.Workload)
-	if !old.Concerned() && !cur.Concerned() {
+	key := cur.Key()
+	if lost := c.noteLost(key, old, cur); !lost && !old.Concerned() && !cur.Concerned() {
 		return
 	}
 	if old.Annotations[night.AnnotationExpected] != cur.Annotations[night.AnnotationExpected] {
-		if c.rolled.Delete(cur.Key()); old.Template != cur.Template {
-			c.rolled.Store(cur.Key(), nil)
+		if c.rolled.Delete(key); old.Template != cur.Template {
+			c.rolled.Store(key, nil)
 		}
 	}
-	// A resync brings the same object again: it is the backstop for timers that
-	// clock steps have made wrong. It does not cut short the pause after a failure.
+	// A resync brings the same object again: it is the backstop for timers that clock steps
+	// have made wrong, and for writes that were accepted and changed nothing, of which no
+	// event comes. It does not cut short the pause after a failure.
 	resync := old.ResourceVersion == cur.ResourceVersion
-	c.noteLost(old, cur)
-	if cur.Differs(old) || resync && c.Queue.NumRequeues(cur.Key()) == 0 {
-		c.Queue.Add(cur.Key())
+	if resync {
+		c.superseded.Delete(key)
+		c.recorded.Delete(key)
+	}
+	if cur.Differs(old) || resync && c.Queue.NumRequeues(key) == 0 {
+		c.Queue.Add(key)
 	}
 }
 
-// noteLost notes that a workload has lost the record that it sleeps: by somebody who
-// replaced the object, or what the record is kept in.
-func (c *Controller) noteLost(old, cur *workload.Workload) {
-	if cur.Record == nil && old.Record.Asleep() {
-		c.lost.Store(cur.Key(), old)
+// noteLost notes that a workload has lost the record that it sleeps, by somebody who replaced
+// the object or what the record is kept in, and when that is over. It tells whether either
+// is so. Only events tell: a pass may look at a version that is older than the loss.
+func (c *Controller) noteLost(key string, old, cur *workload.Workload) bool {
+	if old.Record.Asleep() && sleepsLike(old, cur) {
+		c.lost.Store(key, old)
+		return true
 	}
+	before, ok := c.lost.Load(key)
+	if ok && !sleepsLike(before.(*workload.Workload), cur) {
+		c.lost.Delete(key)
+	}
+	return ok
+}
+
+// sleepsLike tells whether a workload has no record and sleeps as its record said before.
+func sleepsLike(before, w *workload.Workload) bool {
+	applied, _ := before.Record.Slept()
+	return w.Record == nil && w.DeletionTimestamp == nil && w.UID == before.UID && w.Replicas <= applied.Replicas
 }
 
 // withLost is the workload with the record that it has lost, as long as it has no other and
 // sleeps as that one says. The record may be all that tells what to wake it to.
 func (c *Controller) withLost(key string, w *workload.Workload) (_ *workload.Workload, lost bool) {
-	value, ok := c.lost.Load(key)
-	if !ok {
-		return w, false
-	}
-	before := value.(*workload.Workload)
-	if applied, _ := before.Record.Slept(); w.Record != nil || w.UID != before.UID || w.Replicas > applied.Replicas {
-		c.lost.Delete(key)
+	before, ok := c.lost.Load(key)
+	if !ok || !sleepsLike(before.(*workload.Workload), w) {
 		return w, false
 	}
 	w = w.DeepCopy()
-	w.Record = before.Record
+	w.Record = before.(*workload.Workload).Record
 	return w, true
 }
 
-// deleted lets reconcile forget the key.
+// deleted lets reconcile forget the key. Of who was not managed nothing else is remembered.
 func (c *Controller) deleted(obj any) {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	utilruntime.Must(err) // an informer hands out objects and tombstones
+	c.lost.Delete(key)
 	if w, ok := obj.(*workload.Workload); ok && !w.Concerned() {
 		return
 	}
-	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
-	utilruntime.Must(err) // an informer hands out objects and tombstones
 	c.Queue.Add(key)
 }
 
@@ -314,12 +329,11 @@ func isOutdated(replaced *sync.Map, key string, w *workload.Workload) bool {
 	return false
 }
 
-// forget drops what is remembered of a workload that is gone.
+// forget drops what passes remember of a workload that is gone, or is not managed any more.
 func (c *Controller) forget(key string) {
 	c.Queue.Promote(key)
 	c.contests.Forget(key)
 	c.records.Forget(key)
-	c.lost.Delete(key)
 	c.conflicts.Delete(key)
 	c.misspelt.Delete(key)
 	c.woken.Delete(key)
@@ -336,16 +350,17 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 	recorded := isOutdated(&c.recorded, key, w)
 	w, lost := c.withLost(key, w)
 	due := c.Decide(w, now)
+	if due.State == outlook.Unmanaged {
+		c.forget(key)
+		return 0, nil
+	}
 	c.warnOnce(&c.conflicts, key, w, reasonAutoscalerConflict, due.Conflict)
 	c.warnOnce(&c.misspelt, key, w, reasonUnknownAnnotation, misspelt(w, &due))
-	if lost && due.State == outlook.Released && due.Scale {
-		due.Scale, due.Record = false, *w.Record // nothing but that tells what is to be woken
-	}
 	if due.Scale && c.isWoken(key, w, &due) {
 		due.Scale = false
 	}
 	if hold := c.started.Add(c.Settle); due.Scale && due.State == outlook.Awake && due.Replicas < w.Replicas && c.Autoscalers != nil && now.Before(hold) {
-		return hold.Sub(now), nil
+		return c.untilNextOr(hold.Sub(now), &due), nil
 	}
 	if due.Scale {
 		pause, first := c.contests.Wait(key, due.Replicas, now)

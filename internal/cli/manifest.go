@@ -148,7 +148,7 @@ func (r *ManifestReader) addFile(name string, text []byte, err error) {
 		}
 		where := fmt.Sprintf("%s, document %d", name, n)
 		if err == nil {
-			r.addDocument(document.Raw, where)
+			r.addDocument(document.Raw, where, 0)
 			continue
 		}
 		r.report(fmt.Errorf("%s: %w", where, err))
@@ -158,8 +158,11 @@ func (r *ManifestReader) addFile(name string, text []byte, err error) {
 	}
 }
 
-// addDocument reads a document, which may be a list.
-func (r *ManifestReader) addDocument(document []byte, where string) {
+// maxLists is how deep a list may stand in lists. Each is read anew with all that is in it.
+const maxLists = 10
+
+// addDocument reads a document, which may be a list, and stands in so many.
+func (r *ManifestReader) addDocument(document []byte, where string, lists int) {
 	if len(document) == 0 { // nothing but comments
 		return
 	}
@@ -173,6 +176,8 @@ func (r *ManifestReader) addDocument(document []byte, where string) {
 	switch add := r.kinds[kind]; {
 	case add != nil:
 		add(document, where)
+	case lists == maxLists && (kind == "v1 List" || isList):
+		r.report(fmt.Errorf("%s: a list that stands in %d others", where, lists))
 	case kind == "v1 List", isList:
 		var list struct {
 			Items []runtime.RawExtension `json:"items"`
@@ -185,7 +190,7 @@ func (r *ManifestReader) addDocument(document []byte, where string) {
 			if isList { // the API server leaves out the kind of the items
 				listed(item.Raw, where)
 			} else {
-				r.addDocument(item.Raw, where)
+				r.addDocument(item.Raw, where, lists+1)
 			}
 		}
 	case meta.APIVersion == "" || meta.Kind == "":

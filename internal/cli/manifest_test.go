@@ -63,6 +63,21 @@ func TestManifestEncodings(t *testing.T) {
 	}
 }
 
+// TestManifestLists: lists in lists are read as kubectl reads them, but a file cannot make of
+// them what takes a pipeline's memory.
+func TestManifestLists(t *testing.T) {
+	for lists, want := range map[int]int{1: 1, 10: 1, 11: 0, 3000: 0} {
+		found, errs := 0, 0
+		r := NewManifestReader(func(error) { errs++ })
+		On(r, "v1 Namespace", func(*corev1.Namespace, string) error { found++; return nil })
+		text := strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, lists) + `{"apiVersion":"v1","kind":"Namespace"}` + strings.Repeat("]}", lists)
+		r.AddFiles([]string{"-"}, strings.NewReader(text))
+		if found != want || errs != 1-want {
+			t.Errorf("%d lists: %d found, %d errors", lists, found, errs)
+		}
+	}
+}
+
 func TestName(t *testing.T) {
 	for want, meta := range map[string]metav1.ObjectMeta{
 		"web":   {Name: "web", GenerateName: "job-"},

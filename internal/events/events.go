@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,13 @@ const (
 	// correlatedEvents is how many Deployments' last events are remembered, to count
 	// like ones; each takes about 2 kB. One that is forgotten is only written anew.
 	correlatedEvents = 256
-	// eventPause is how often a sender looks whether it may go on.
+	// maxMessage is how many bytes of a message are kept: what events.k8s.io takes, less what
+	// the correlator may put before it. Owners' words are in it, and thousands may wait.
+	maxMessage = 1024 - len("(combined from similar events): ")
+	// eventPause is how often a sender looks whether it may go on, and eventHold how long it
+	// looks: who writes without rest must not silence what is told to others.
 	eventPause = 20 * time.Millisecond
+	eventHold  = 5 * time.Second
 	// eventTimeout bounds one request.
 	eventTimeout = 10 * time.Second
 )
@@ -93,14 +99,28 @@ type pendingEvent struct {
 	eventtype, reason, message string
 }
 
-// Eventf queues an event and returns at once.
+// Eventf queues an event and returns at once. The same object may have had too many of late:
+// then it is dropped before it takes room from others.
 func (e *Deliverer) Eventf(object corev1.ObjectReference, eventtype, reason, format string, args ...any) {
-	pending := &pendingEvent{object, e.clock.Now(), eventtype, reason, fmt.Sprintf(format, args...)}
+	now := e.clock.Now()
+	if !e.limiter.allow(object, eventtype, now) {
+		return
+	}
+	pending := &pendingEvent{object, now, eventtype, reason, cut(fmt.Sprintf(format, args...))}
 	select {
 	case e.backlog <- pending:
 	default:
 		e.lost.Add(1)
 	}
+}
+
+// cut shortens a message that is too long.
+func cut(message string) string {
+	const more = "…"
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage-len(more)], "") + more
 }
 
 func (p *pendingEvent) event(component string) *corev1.Event {
@@ -161,7 +181,7 @@ func (e *Deliverer) send(ctx context.Context) {
 				return
 			}
 		}
-		for e.hold() && ctx.Err() == nil && !e.isClosing() {
+		for left := eventHold; left > 0 && e.hold() && ctx.Err() == nil && !e.isClosing(); left -= eventPause {
 			e.clock.Sleep(eventPause)
 		}
 		e.deliver(ctx, event.event(e.component))
@@ -183,8 +203,8 @@ func (e *Deliverer) isClosing() bool {
 // deliver writes one event, or the count of one that is there already.
 func (e *Deliverer) deliver(ctx context.Context, event *corev1.Event) {
 	result, err := e.correlator.EventCorrelate(event)
-	if err == nil && (result.Skip || !e.limiter.allow(event.InvolvedObject, event.Type, e.clock.Now())) {
-		return // the same object has had too many of late
+	if err == nil && result.Skip {
+		return
 	}
 	if err == nil {
 		err = wait.ExponentialBackoffWithContext(ctx, eventRetry, func(ctx context.Context) (bool, error) {

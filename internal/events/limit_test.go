@@ -2,10 +2,12 @@ package events
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,6 +55,45 @@ func TestEventsAreLimited(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEventsWaitWithinLimits: an object whose owner edits it without rest takes no room from
+// others' events while they all wait for scale writes, and no memory with long words; and
+// what others are told does come, however long the writes wait.
+func TestEventsWaitWithinLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset()
+		always := func() bool { return true }
+		events, e := deliver(t, client, always, func(e *Deliverer) {
+			for i := range 3000 {
+				if i < 100 {
+					time.Sleep(1) // or their names would be the same
+				}
+				e.Eventf(numbered(1), corev1.EventTypeNormal, "ScaledDown", "%d "+strings.Repeat("ä", 5000), i)
+			}
+			e.Eventf(numbered(2), corev1.EventTypeNormal, "ScaledUp", "awake")
+			if n := len(e.backlog); n > 26 {
+				t.Errorf("%d events wait", n)
+			}
+			time.Sleep(time.Minute)
+			if n := len(e.backlog); n != 0 {
+				t.Errorf("%d events wait after a minute", n)
+			}
+		})
+		if e.Lost() != 0 {
+			t.Errorf("%d events were lost", e.Lost())
+		}
+		told := false
+		for _, event := range events {
+			told = told || event.Message == "awake"
+			if n := len(event.Message); n > 1024 || n > 10 && n < 980 || !utf8.ValidString(event.Message) {
+				t.Errorf("a message of %d bytes: %q", n, event.Message)
+			}
+		}
+		if !told {
+			t.Error("another object's event is missing")
+		}
+	})
 }
 
 // TestLimiter: a burst, then one at a time, each kind of event by itself; and only what

@@ -14,7 +14,7 @@ const (
 
 // At tells whether the workload is asleep at now and when that changes. It
 // fails while both overrides lie ahead: the error then stands until the first
-// of them has passed, which is State.Next. What it costs is bounded, whatever
+// of them has passed, which is State.Next if that is within 366 days. What it costs is bounded, whatever
 // ParseSchedule has accepted.
 func (s *Schedule) At(now time.Time) (State, error) {
 	state, _, err := s.at(now)
@@ -52,7 +52,11 @@ func (s *Schedule) at(now time.Time) (State, cost, error) {
 		if s.AsleepUntil.Before(next) {
 			next = s.AsleepUntil
 		}
-		return State{Next: next.In(s.Location)}, cost{}, fmt.Errorf("%s %q and %s %q both lie ahead: remove one of them", AnnotationAwakeUntil,
+		state := State{}
+		if !next.After(now.Add(horizon)) {
+			state.Next = next.In(s.Location)
+		}
+		return state, cost{}, fmt.Errorf("%s %q and %s %q both lie ahead: remove one of them", AnnotationAwakeUntil,
 			s.AwakeUntil.Format(time.RFC3339), AnnotationAsleepUntil, s.AsleepUntil.Format(time.RFC3339))
 	case awake:
 		state, cost := s.overriddenUntil(s.AwakeUntil, false, now)

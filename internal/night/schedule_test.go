@@ -245,6 +245,11 @@ func TestScheduleBothOverrides(t *testing.T) {
 	if err != nil || !state.Asleep || !state.Override || !state.Next.Equal(s.AsleepUntil) {
 		t.Errorf("one ahead: got %+v, error %v", state, err)
 	}
+	s.AwakeUntil, s.AsleepUntil = nighttest.Time(t, "9999-12-31T23:59:59-23:59"), nighttest.Time(t, "9999-12-31T23:59:59-23:58")
+	state, err = s.At(nighttest.Time(t, "2026-11-28T11:59:59Z"))
+	if err == nil || !state.Next.IsZero() {
+		t.Errorf("both for ever: got %+v, error %v; want no boundary within 366 days", state, err)
+	}
 }
 
 // FuzzParse holds the parsers to three promises: no panic, no schedule from

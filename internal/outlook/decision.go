@@ -3,7 +3,6 @@
 package outlook
 
 import (
-	"strconv"
 	"time"
 
 	"schedule-night/internal/night"
@@ -96,9 +95,9 @@ func (d *Decision) Why() string {
 	case d.Now.Override:
 		why = "awake until " + s.AwakeUntil.In(s.Location).Format(time.RFC3339)
 	case d.Now.Asleep:
-		why = "asleep in window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+		why = "asleep in window " + night.Quote(s.Window.String()) + " " + s.Location.String()
 	default:
-		why = "awake outside window " + strconv.Quote(s.Window.String()) + " " + s.Location.String()
+		why = "awake outside window " + night.Quote(s.Window.String()) + " " + s.Location.String()
 	}
 	return why + ", next change " + workload.FormatBoundary(d.Now.Next)
 }

@@ -2,11 +2,13 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
 )
 
 // TestBands: what people wait for is handed out first, whatever came before it.
@@ -33,6 +35,32 @@ func TestBands(t *testing.T) {
 	q.Add("status")
 	if q.Deferred("status") || q.Urgent() != 1 {
 		t.Error("what was promoted is not urgent")
+	}
+}
+
+// TestBandsShare: of what people wait for there may be no end; now and then a key of the
+// others is handed out, as long as there are some.
+func TestBandsShare(t *testing.T) {
+	clk := testclock.NewFakeClock(time.Date(2026, 11, 28, 7, 0, 0, 0, time.UTC))
+	q := New(clk)
+	defer q.ShutDown()
+	for i := range 100 {
+		q.Add(fmt.Sprint("scale-", i))
+	}
+	for i := range 3 {
+		key := fmt.Sprint("status-", i)
+		q.Defer(key)
+		q.Add(key)
+	}
+	var at []int
+	for i := range 103 {
+		if key, _ := q.Get(); q.Deferred(key) {
+			at = append(at, i)
+		}
+		clk.Step(10 * time.Millisecond)
+	}
+	if want := []int{10, 20, 30}; !slices.Equal(at, want) {
+		t.Errorf("the second band's turn came at %v, want %v", at, want)
 	}
 }
 

@@ -769,3 +769,14 @@ func TestPageMisspelt(t *testing.T) {
 		}
 	}
 }
+
+// TestForEver: an instant that no JSON can have, of one tenant, costs nobody the page.
+func TestForEver(t *testing.T) {
+	p := newTestPage(t, pageNow, workloadtest.Deployment(3, "awake-until=9999-12-31T23:59:59-23:59", "asleep-until=9999-12-31T23:59:59-23:59"),
+		workloadtest.Placed("default", "other", workloadtest.Deployment(3)))
+	for _, target := range []string{"/schedule.json", "/"} {
+		if w := ask(p, target); w.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}

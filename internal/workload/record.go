@@ -149,6 +149,9 @@ type Applied struct {
 	Until              time.Time
 }
 
+// maxYear is the last that JSON has: no instant after it is ours.
+const maxYear = 9999
+
 // The parts of the message: "replicas=0 expected=3 until=2026-11-30T07:00:00+08:00".
 const (
 	replicasField = "replicas="
@@ -185,7 +188,7 @@ func ParseApplied(message string) (a Applied, ok bool) {
 	if until != FormatBoundary(time.Time{}) {
 		a.Until, err3 = time.Parse(time.RFC3339, until)
 	}
-	if err1 != nil || err2 != nil || err3 != nil || a.String() != message {
+	if err1 != nil || err2 != nil || err3 != nil || a.String() != message || a.Until.UTC().Year() > maxYear {
 		return Applied{}, false
 	}
 	return a, true

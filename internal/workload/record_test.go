@@ -122,3 +122,14 @@ func TestConditionIsBounded(t *testing.T) {
 		t.Errorf("a night that cannot be read: %+v, %v", applied, ok)
 	}
 }
+
+// TestForgedUntil: an instant that JSON cannot have is none of ours, or a record with one would
+// cost everybody /schedule.json.
+func TestForgedUntil(t *testing.T) {
+	for until, want := range map[string]bool{"9999-12-31T23:59:59Z": true, "9999-12-31T23:59:59-00:01": false} {
+		applied, ok := workload.ParseApplied("replicas=0 expected=3 until=" + until)
+		if _, err := applied.Until.MarshalJSON(); ok != want || err != nil {
+			t.Errorf("%s: %v, %v, %v", until, ok, applied, err)
+		}
+	}
+}

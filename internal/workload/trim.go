@@ -160,10 +160,10 @@ type Requests struct{ Cores, Gibibytes float64 }
 // podRequests sums up a Pod's own requests where it has them, else those of its
 // containers and sidecars; nil if there are none.
 func podRequests(spec *corev1.PodSpec) *Requests {
-	var cpu, memory resource.Quantity
+	var r Requests
 	add := func(requests corev1.ResourceList) {
-		cpu.Add(*requests.Cpu())
-		memory.Add(*requests.Memory())
+		r.Cores += amount(requests.Cpu())
+		r.Gibibytes += amount(requests.Memory()) / (1 << 30)
 	}
 	if spec.Resources != nil && len(spec.Resources.Requests) > 0 {
 		add(spec.Resources.Requests)
@@ -177,11 +177,21 @@ func podRequests(spec *corev1.PodSpec) *Requests {
 			}
 		}
 	}
-	r := Requests{cpu.AsApproximateFloat64(), memory.AsApproximateFloat64() / (1 << 30)}
 	if r == (Requests{}) {
 		return nil
 	}
 	return sharedRequests.of(r, 0, func() *Requests { return &r })
+}
+
+// amount is a quantity, within reason. An API server takes 1e10000000 cores, which are
+// infinitely many to a float64, and would be all that is told of others' savings. The sum of
+// that and 1, by Quantity.Add, takes seconds, in which the cache stands still.
+func amount(q *resource.Quantity) float64 {
+	const most = 1e18
+	if n := q.AsApproximateFloat64(); n > 0 {
+		return min(n, most)
+	}
+	return 0 // also where that is no number, as of 0e400
 }
 
 // shared has one object for all workloads that have an equal one: most of what is kept

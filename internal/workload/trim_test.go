@@ -1,11 +1,14 @@
 package workload_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -229,4 +232,27 @@ func annotated(d *appsv1.Deployment, name, value string) *appsv1.Deployment {
 	d.Annotations = maps.Clone(d.Annotations)
 	d.Annotations[name] = value
 	return d
+}
+
+// TestHugeRequests: quantities that an API server takes, and with which sums of them take
+// minutes, cost nobody anything: neither time, nor the totals of all.
+func TestHugeRequests(t *testing.T) {
+	for _, huge := range []string{"1e10000000", "1e100000000", "0e400", "1e400", "1e-400", "9223372036854775807", "9223372036854775807Ei", strings.Repeat("9", 1000)} {
+		text := fmt.Sprintf(`{"metadata":{"name":"web","annotations":{"schedule-night.svc/expected":"3"}},"spec":{"template":{"spec":{"containers":[
+			{"resources":{"requests":{"cpu":%q,"memory":%q}}}, {"resources":{"requests":{"cpu":"250m","memory":"1Mi"}}}]}}}}`, huge, huge)
+		var d appsv1.Deployment
+		if err := json.Unmarshal([]byte(text), &d); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		r := workload.Self{}.FromDeployment(&d).Requests
+		if took := time.Since(begun); took > 100*time.Millisecond {
+			t.Errorf("%.20s: took %v", huge, took)
+		}
+		for _, sum := range []float64{1e6 * r.Cores, 1e6 * r.Gibibytes, 0 * r.Cores, r.Cores - 0.25} {
+			if math.IsNaN(sum) || math.IsInf(sum, 0) || sum < 0 {
+				t.Errorf("%.20s: %+v", huge, r)
+			}
+		}
+	}
 }

@@ -114,7 +114,7 @@ func TestInvalidAndLarge(t *testing.T) {
 	if err := annotate("schedule-night.svc/window", large); err != nil {
 		t.Fatal(err)
 	}
-	if message := waitForMessage(t, b, ns, name, "the limit is 4096"); len(message) > 1024 {
+	if message := waitForMessage(t, b, ns, name, "longer than 4096 bytes"); len(message) > 1024 {
 		t.Errorf("the condition's message has %d bytes", len(message))
 	}
 

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +120,7 @@ func TestStolenTokenWritesARecordAlone(t *testing.T) {
 		"a time of creation":  `{"metadata":{"creationTimestamp":"2020-01-01T00:00:00Z"}}`,
 		"a field of the spec": `{"spec":{"paused":true,"replicas":7,"progressDeadlineSeconds":1}}`,
 		"an unknown field":    `{"status":{"fancy":"` + strings.Repeat("x", 100_000) + `"}}`,
+		"no managed fields":   `{"metadata":{"managedFields":[{}]}}`,
 		"managed fields":      `{"metadata":{"managedFields":[{"manager":"` + strings.Repeat("x", 128) + `","operation":"Apply","apiVersion":"apps/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:replicas":{}}}}]}}`,
 	} {
 		if err := send(ours(body)); err != nil {
@@ -132,6 +134,9 @@ func TestStolenTokenWritesARecordAlone(t *testing.T) {
 	if live.GenerateName != "" || live.DeletionTimestamp != nil || live.Generation != 1 || !live.CreationTimestamp.Equal(&d.CreationTimestamp) ||
 		live.Spec.Paused || *live.Spec.Replicas != 1 || live.Annotations[prefix+"on"] != "true" {
 		t.Errorf("the Deployment is now %.2000s", fmt.Sprintf("%+v", live))
+	}
+	if !slices.ContainsFunc(live.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == d.ManagedFields[0].Manager }) {
+		t.Error("what its owner owns is forgotten")
 	}
 	for _, e := range live.ManagedFields {
 		if e.Manager != d.ManagedFields[0].Manager && e.Manager != account && !strings.HasPrefix(e.Manager, "kube-controller-manager") {
