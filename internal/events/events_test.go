@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -94,7 +95,7 @@ func TestEventsAtTheEnd(t *testing.T) {
 		begun := time.Now()
 		events, e := deliver(t, fake.NewClientset(), func() bool { return true }, func(e *Deliverer) {
 			e.Eventf(object(), corev1.EventTypeNormal, "ScaledDown", "the last")
-			time.Sleep(time.Minute)
+			time.Sleep(eventHold / 2)
 		})
 		if len(events) != 1 || e.Lost() != 0 {
 			t.Fatalf("%d events arrived, %d lost", len(events), e.Lost())
@@ -108,8 +109,10 @@ func TestEventsAtTheEnd(t *testing.T) {
 // TestEventsOverflow: what finds no room is counted as lost.
 func TestEventsOverflow(t *testing.T) {
 	e := New(fake.NewClientset().CoreV1(), component, clock.RealClock{}, never)
-	for range 1<<16 + 3 {
-		e.Eventf(object(), corev1.EventTypeNormal, "ScaledDown", "nobody sends")
+	for i := range 1<<16 + 3 {
+		one := object()
+		one.Name = strconv.Itoa(i) // one alone has too many soon
+		e.Eventf(one, corev1.EventTypeNormal, "ScaledDown", "nobody sends")
 	}
 	if n := e.Lost(); n != 3 {
 		t.Errorf("%d are lost, want 3", n)
