@@ -782,10 +782,10 @@ func TestHealthy(t *testing.T) {
 		{"nothing", 0, 0, true, false, 0},
 		{"a namespace", 1, 100, true, false, 0},
 		{"all of a namespace that can run", 1, 4, false, false, 0},
-		{"the only namespace, and more waits there", 1, 5, false, true, 2*time.Minute},
+		{"the only namespace, and more waits there", 1, 5, false, true, 2 * time.Minute},
 		{"many namespaces", 30, 10, true, false, 0},
-		{"all there are", 5, 100, false, true, 2*time.Minute},
-		{"so many that they have all places", 80, 2, true, true, 2*time.Minute},
+		{"all there are", 5, 100, false, true, 2 * time.Minute},
+		{"so many that they have all places", 80, 2, true, true, 2 * time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
