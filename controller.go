@@ -354,6 +354,9 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		c.forget(key)
 		return 0, nil
 	}
+	if due.State == outlook.Asleep { // what was woken before is another night's
+		c.woken.Delete(key)
+	}
 	c.warnOnce(&c.conflicts, key, w, reasonAutoscalerConflict, due.Conflict)
 	c.warnOnce(&c.misspelt, key, w, reasonUnknownAnnotation, misspelt(w, &due))
 	if due.Scale && c.isWoken(key, w, &due) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -238,6 +239,29 @@ func TestShortEvents(t *testing.T) {
 		got := w.events.all()
 		if len(got) != 1 || len(got[0]) > 300 || !strings.Contains(got[0], "00:00-06:00, 00:01-06:01") {
 			t.Errorf("events %q", got)
+		}
+	})
+}
+
+// TestWokenEachMorning: whoever was woken, which could not be recorded, and was taken to 0 by
+// hand in the day, is woken again after the next night.
+func TestWokenEachMorning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00", "daytime=wake-only"))
+		w.run()
+		w.settle()
+		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("forbidden")
+		})
+		w.until("2000-01-01T12:00:00Z")
+		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
+		w.until("2000-01-01T23:00:00Z")
+		if n := *w.live("default", "web").Spec.Replicas; n != 0 {
+			t.Errorf("%d replicas in the day, want what its owner has chosen", n)
+		}
+		w.until("2000-01-02T01:00:01Z")
+		if n := *w.live("default", "web").Spec.Replicas; n != 3 {
+			t.Errorf("%d replicas after the next night, want 3", n)
 		}
 	})
 }

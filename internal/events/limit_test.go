@@ -67,7 +67,7 @@ func TestEventsWaitWithinLimits(t *testing.T) {
 		events, e := deliver(t, client, always, func(e *Deliverer) {
 			for i := range 3000 {
 				if i < 100 {
-					time.Sleep(1) // or their names would be the same
+					time.Sleep(time.Nanosecond) // or their names would be the same
 				}
 				e.Eventf(numbered(1), corev1.EventTypeNormal, "ScaledDown", "%d "+strings.Repeat("ä", 5000), i)
 			}

@@ -43,6 +43,21 @@ func NewAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler) *Autoscaler {
 	return a
 }
 
+// With is what two autoscalers of one Deployment mean together, nil for none. The one with the
+// highest minimum counts, of equals the first by name, and any that may go to 0 or is KEDA's
+// counts as such: so it does not change with the order in which they are seen.
+func (a *Autoscaler) With(other *Autoscaler) *Autoscaler {
+	if a == nil {
+		return other
+	}
+	both := *a
+	if other.Min > a.Min || other.Min == a.Min && other.Name < a.Name {
+		both = *other
+	}
+	both.ToZero, both.ScaledObject = a.ToZero || other.ToZero, max(a.ScaledObject, other.ScaledObject)
+	return &both
+}
+
 // Adjust fits a schedule to the autoscaler that targets its Deployment, nil for none: its
 // day is wake-only, and a night count above 0 is not below the autoscaler's minimum. It
 // returns what of the annotations does not go with that, "" for nothing.
@@ -181,9 +196,8 @@ func TargetKeys(hpa *autoscalingv2.HorizontalPodAutoscaler) []string {
 	return []string{hpa.Namespace + "/" + hpa.Spec.ScaleTargetRef.Name}
 }
 
-// Of is the autoscaler of the Deployment with the given key, nil if it has none. Of several
-// the one with the highest minimum counts, of equals the first by name, and any that may
-// go to 0 or is KEDA's counts as such: so it does not change from pass to pass.
+// Of is the autoscaler of the Deployment with the given key, nil if it has none; of several
+// what they mean together.
 func (a *Autoscalers) Of(key string) *Autoscaler {
 	if a == nil {
 		return nil
@@ -197,19 +211,13 @@ func (a *Autoscalers) Of(key string) *Autoscaler {
 	}
 	found, err := informer.GetTypedIndexer().ByTypedIndex(byTarget, key)
 	utilruntime.Must(err) // the index exists
-	var best *Autoscaler
-	toZero, scaledObject := false, ""
+	var all *Autoscaler
 	for _, hpa := range found {
-		one := NewAutoscaler(hpa)
-		toZero, scaledObject = toZero || one.ToZero, max(scaledObject, one.ScaledObject)
-		if best == nil || one.Min > best.Min || one.Min == best.Min && one.Name < best.Name {
-			best = one
-		}
+		all = all.With(NewAutoscaler(hpa))
 	}
 	switch {
-	case best != nil:
-		best.ToZero, best.ScaledObject = toZero, scaledObject
-		return best
+	case all != nil:
+		return all
 	case lost && a.clock.Since(at) < a.linger:
 		return &Autoscaler{ToZero: true}
 	}

@@ -232,7 +232,7 @@ func (p *planner) addAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler, _ st
 	}
 	hpa.Namespace = cmp.Or(hpa.Namespace, metav1.NamespaceDefault)
 	for _, key := range workload.TargetKeys(hpa) {
-		p.autoscalers[key] = workload.NewAutoscaler(hpa)
+		p.autoscalers[key] = p.autoscalers[key].With(workload.NewAutoscaler(hpa))
 	}
 	return nil
 }

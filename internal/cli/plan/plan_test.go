@@ -646,6 +646,27 @@ spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kin
 	}
 }
 
+// TestPlanSeveralAutoscalers: of several on one Deployment those count that count for the
+// controller, in whatever order they are read.
+func TestPlanSeveralAutoscalers(t *testing.T) {
+	one, two, of := workloadtest.HPAFor("web", 1), workloadtest.HPAFor("web", 2), workloadtest.Deployment(3, "night-replicas=1")
+	one.Name, two.Name = "one", "two"
+	for _, order := range [][]*autoscalingv2.HorizontalPodAutoscaler{{one, two}, {two, one}} {
+		p := planOf(t, "2026-11-26T12:00:00Z", 24*time.Hour)
+		for _, hpa := range order {
+			if err := p.addAutoscaler(hpa.DeepCopy(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := p.add(of.DeepCopy(), ""); err != nil {
+			t.Fatal(err)
+		}
+		if p.plan(); p.rows[0].NightReplicas != 2 {
+			t.Errorf("%s first: %d replicas in the night, want 2", order[0].Name, p.rows[0].NightReplicas)
+		}
+	}
+}
+
 // TestPlanClusterAutoscalers: those of the cluster count as well, and it goes without
 // where they must not be read.
 func TestPlanClusterAutoscalers(t *testing.T) {

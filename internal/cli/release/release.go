@@ -96,7 +96,7 @@ func (r *releaser) run(ctx context.Context, scope cli.Scope) error {
 		}
 		if err := r.release(ctx, d); err != nil {
 			r.failed++
-			fmt.Fprintf(r.out, "deployment %s/%s: %v\n", d.Namespace, d.Name, err)
+			fmt.Fprintf(r.out, "deployment %s/%s: %s\n", d.Namespace, d.Name, night.Printable(err.Error())) // a webhook's words may be in it
 		}
 		return ctx.Err()
 	})
@@ -183,7 +183,7 @@ func (r *releaser) release(ctx context.Context, d *appsv1.Deployment) error {
 	err = workload.Client{Client: r.client}.WriteRecord(ctx, woken, now)
 	if err != nil && !apierrors.IsNotFound(err) {
 		r.unrecorded++
-		fmt.Fprintf(r.out, "deployment %s/%s: it is awake and opted out; only its record could not be updated: %v\n", d.Namespace, d.Name, err)
+		fmt.Fprintf(r.out, "deployment %s/%s: it is awake and opted out; only its record could not be updated: %s\n", d.Namespace, d.Name, night.Printable(err.Error()))
 	}
 	return nil
 }

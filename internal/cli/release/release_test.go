@@ -44,7 +44,7 @@ func TestRelease(t *testing.T) {
 	)
 	client.PrependReactor("patch", "deployments", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		if patch := action.(k8stesting.PatchAction); patch.GetName() == "by-hand" && action.GetSubresource() == "" {
-			return true, nil, apierrors.NewForbidden(appsv1.Resource("deployments"), "by-hand", errors.New("no"))
+			return true, nil, apierrors.NewForbidden(appsv1.Resource("deployments"), "by-hand", errors.New("no\x1b[2J"))
 		}
 		return false, nil, nil
 	})
@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	out, err := run(false, "")
-	if err == nil || !strings.Contains(out, "by-hand: releasing it: waking it: ") || !strings.HasSuffix(out, "3 released, 1 failed\n") {
+	if err == nil || !strings.Contains(out, "by-hand: releasing it: waking it: ") || !strings.Contains(out, `no\u001b[2J`) || !strings.HasSuffix(out, "3 released, 1 failed\n") {
 		t.Errorf("said %q, error %v", out, err)
 	}
 	for name, want := range map[string]int32{"recorded": 3, "edited": 5, "unrecorded": 3, "awake": 3, "broken": 3, "unmanaged": 0} {
@@ -100,8 +100,8 @@ func TestReleaseWithoutStatus(t *testing.T) {
 		err  error
 		want string
 	}{
-		{apierrors.NewForbidden(appsv1.Resource("deployments/status"), "web", errors.New("no")), `deployment default/web: 0 -> 3
-deployment default/web: it is awake and opted out; only its record could not be updated: writing the condition: deployments/status.apps "web" is forbidden: no
+		{apierrors.NewForbidden(appsv1.Resource("deployments/status"), "web", errors.New("no\n")), `deployment default/web: 0 -> 3
+deployment default/web: it is awake and opted out; only its record could not be updated: writing the condition: deployments/status.apps "web" is forbidden: no\u000a
 1 released, 0 failed
 1 of them still have a record of the night: a controller that runs updates it, or release, run with the right to patch deployments/status
 `},

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -113,7 +114,7 @@ func TestAutoscalersTell(t *testing.T) {
 				case hpa.Name == "" && hpa.ToZero:
 					got = gone
 				case hpa.Name == "hpa":
-					got = string(rune('0' + hpa.Min))
+					got = fmt.Sprint(hpa.Min)
 				}
 				if got != want {
 					t.Errorf("%s: %s has %q, want %q", tc.name, key, got, want)
