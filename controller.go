@@ -536,7 +536,11 @@ func (c *Controller) record(ctx context.Context, w *workload.Workload, due *outl
 	recorded := w.DeepCopy()
 	recorded.SetRecord(due.Record, now)
 	c.Queue.Wrote(w.Key())
-	if err := c.Client.WriteRecord(ctx, recorded, now); err != nil {
+	err := c.Client.WriteRecord(ctx, recorded, now)
+	if apierrors.IsNotFound(err) {
+		return nil // deleted since: its event brings the key back
+	}
+	if err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Wrote the condition", "deployment", klog.KObj(w), "status", due.Record.Status, "reason", due.Record.Reason, "message", due.Record.Message)

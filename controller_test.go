@@ -290,6 +290,13 @@ func (w *world) taken() []string {
 	return writes
 }
 
+// writesSoFar is how many there are since taken was called.
+func (w *world) writesSoFar() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.writes)
+}
+
 func (w *world) expect(want ...string) {
 	w.t.Helper()
 	if writes := w.taken(); !slices.Equal(writes, want) {
@@ -775,10 +782,10 @@ func TestHealthy(t *testing.T) {
 		{"nothing", 0, 0, true, false, 0},
 		{"a namespace", 1, 100, true, false, 0},
 		{"all of a namespace that can run", 1, 4, false, false, 0},
-		{"the only namespace, and more waits there", 1, 5, false, true, stuckTimeout},
+		{"the only namespace, and more waits there", 1, 5, false, true, 2 * time.Minute},
 		{"many namespaces", 30, 10, true, false, 0},
-		{"all there are", 5, 100, false, true, stuckTimeout},
-		{"so many that they have all places", 80, 2, true, true, stuckTimeout},
+		{"all there are", 5, 100, false, true, 2 * time.Minute},
+		{"so many that they have all places", 80, 2, true, true, 2 * time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -804,7 +811,7 @@ func TestHealthy(t *testing.T) {
 				if err := w.Healthy(); err != nil {
 					t.Errorf("after %v: %v", time.Since(begun), err)
 				}
-				for _, after := range []time.Duration{stuckTimeout + 10*time.Second, 12 * time.Minute} {
+				for _, after := range []time.Duration{2*time.Minute + 10*time.Second, 12 * time.Minute} {
 					time.Sleep(time.Until(begun.Add(after)))
 					if err := w.Healthy(); (err != nil) != tc.ill {
 						t.Errorf("after %v: %v", time.Since(begun), err)
@@ -990,4 +997,220 @@ func TestOwnWritesAreNotUndone(t *testing.T) {
 		}
 		w.Queue.ShutDown()
 	}
+}
+
+// gone makes a controller whose cache still has a Deployment that the API server has not.
+func gone(t *testing.T, clk clock.WithTicker, d *appsv1.Deployment) *world {
+	w := newWorld(t, clk)
+	t.Cleanup(w.Queue.ShutDown)
+	w.cache(d)
+	return w
+}
+
+// TestGoneMeanwhile: what is deleted between a decision and its write is no failure, whichever
+// write it is.
+func TestGoneMeanwhile(t *testing.T) {
+	day := []string{"window=12:00-13:00"}
+	for _, tc := range []struct {
+		name     string
+		d        *appsv1.Deployment
+		conflict bool // the write is told so, and that it is gone by the read after that
+		requests int
+	}{
+		{"a count", workloadtest.Deployment(0, day...), false, 1},
+		{"a count, after a conflict", workloadtest.Deployment(0, day...), true, 2},
+		{"the record of going to sleep", workloadtest.Deployment(3), false, 1},
+		{"a record", workloadtest.Deployment(3, day...), false, 1},
+	} {
+		w := gone(t, clocktesting.NewFakeClock(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), tc.d)
+		if tc.conflict {
+			w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewConflict(appsv1.Resource("deployments/scale"), "web", errors.New("the object has been modified"))
+			})
+		}
+		w.Queue.Defer("default/web") // so that a record has its turn
+		w.process(t.Context(), "default/web")
+		if n := len(w.client.Actions()); n != tc.requests {
+			t.Errorf("%s: %d requests: %v", tc.name, n, w.client.Actions())
+		}
+		if n := w.Queue.NumRequeues("default/web"); n != 0 || len(w.events.all()) != 0 {
+			t.Errorf("%s: %d failures, events %q", tc.name, n, w.events.all())
+		}
+	}
+}
+
+// TestFailures: the owner hears of the fifth failure in a row, and of no other; what fails
+// because we are stopping is none.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(0, "window=12:00-13:00"))
+		defer w.Queue.ShutDown()
+		w.cache(w.live("default", "web"))
+		w.client.PrependReactor("update", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, errors.New("no room")
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 12 {
+			w.process(ctx, "default/web")
+			want := 0
+			if i+1 >= 5 {
+				want = 1
+			}
+			if got := w.events.reasons(); len(got) != want || w.Queue.NumRequeues("default/web") != i+1 {
+				t.Errorf("after %d failures: %d counted, events %q", i+1, w.Queue.NumRequeues("default/web"), got)
+			}
+		}
+		cancel()
+		w.process(ctx, "default/web")
+		if n := w.Queue.NumRequeues("default/web"); n != 12 {
+			t.Errorf("%d failures are counted, one of them of our own stop", n)
+		}
+	})
+}
+
+// TestEarlyTimer: one that fires a hair early does not make passes spin until the boundary.
+func TestEarlyTimer(t *testing.T) {
+	boundary := time.Date(2000, 1, 1, 7, 0, 0, 0, time.UTC)
+	for early, want := range map[time.Duration]time.Duration{
+		time.Nanosecond: 50 * time.Millisecond, 49 * time.Millisecond: 50 * time.Millisecond, 51 * time.Millisecond: 51 * time.Millisecond,
+	} {
+		w := newWorld(t, clocktesting.NewFakeClock(boundary.Add(-early)))
+		w.cache(asleepTo(workloadtest.Deployment(0), 0, workload.ReasonNightWindow))
+		if got, err := w.reconcile(t.Context(), "default/web"); got != want || err != nil {
+			t.Errorf("%v early: back after %v, error %v; want %v", early, got, err, want)
+		}
+		w.Queue.ShutDown()
+	}
+}
+
+// TestSettle: for a while after the start no count is lowered in the day, where there may be
+// autoscalers that are not seen yet; all else is done at once.
+func TestSettle(t *testing.T) {
+	for _, tc := range []struct {
+		name        string
+		d           *appsv1.Deployment
+		autoscalers bool
+		want        string // the first write
+		after       time.Duration
+	}{
+		{"too many", workloadtest.Deployment(5, "window=12:00-13:00"), true, "scale web=3", 30 * time.Second},
+		{"too many, and no autoscalers to look at", workloadtest.Deployment(5, "window=12:00-13:00"), false, "scale web=3", 0},
+		{"too few", workloadtest.Deployment(1, "window=12:00-13:00"), true, "scale web=3", 0},
+		{"its night", workloadtest.Deployment(5), true, "status web=True/NightWindow", 0},
+		{"opted out", workloadtest.Without(asleepTo(workloadtest.Deployment(0), 0, workload.ReasonNightWindow), "on"), true, "scale web=3", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, clock.RealClock{}, tc.d)
+				w.Settle = 30 * time.Second
+				if tc.autoscalers {
+					w.watchAutoscalers()
+				}
+				begun := time.Now()
+				w.run()
+				for w.writesSoFar() == 0 && time.Since(begun) < time.Minute {
+					time.Sleep(time.Second)
+					synctest.Wait()
+				}
+				if got := w.taken(); len(got) == 0 || got[0] != tc.want || time.Since(begun) < tc.after || time.Since(begun) > tc.after+2*time.Second {
+					t.Errorf("after %v: %q, want %s first, after %v", time.Since(begun), got, tc.want, tc.after)
+				}
+			})
+		})
+	}
+}
+
+// TestAnew: what is remembered of a Deployment that is gone does not hold for one that is
+// made anew under its name.
+func TestAnew(t *testing.T) {
+	remake := func(w *world, d *appsv1.Deployment) {
+		if err := w.tracker.Delete(deploymentResource, "default", "web"); err != nil {
+			w.t.Fatal(err)
+		}
+		w.settle()
+		d.UID, d.ResourceVersion = "uid-2", "1000000"
+		if err := w.tracker.Add(d); err != nil {
+			w.t.Fatal(err)
+		}
+		w.settle()
+	}
+	for _, tc := range []struct {
+		name   string
+		d      *appsv1.Deployment
+		before func(*world)
+		want   []string
+	}{
+		{"a contest over its count", workloadtest.Deployment(3), func(w *world) { w.putBack(5*time.Second, time.Minute) },
+			[]string{"status web=True/NightWindow", "scale web=0"}},
+		{"a contest over its record", workloadtest.Deployment(3, "window=12:00-13:00"), func(w *world) { w.takeAway(5*time.Second, time.Minute) },
+			[]string{"status web=False/DayWindow"}},
+		{"a key of the second band", workloadtest.Deployment(3), func(w *world) { w.Queue.Defer("default/web") },
+			[]string{"status web=True/NightWindow", "scale web=0"}},
+		{"one that was woken", asleepTo(workloadtest.Deployment(0, "window=12:00-13:00", "daytime=wake-only"), 0, workload.ReasonNightWindow),
+			func(w *world) { w.woken.Store("default/web", types.UID("uid-1")) },
+			[]string{"scale web=3", "status web=False/DayWindow"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, clock.RealClock{}, tc.d.DeepCopy())
+				w.run()
+				w.settle()
+				tc.before(w)
+				w.settle()
+				w.taken()
+				remake(w, tc.d.DeepCopy())
+				w.expect(tc.want...)
+			})
+		})
+	}
+	// A cache may never show that one is gone, but another at once.
+	w := newWorld(t, clocktesting.NewFakeClock(time.Date(2000, 1, 1, 14, 0, 0, 0, time.UTC)))
+	defer w.Queue.ShutDown()
+	d := asleepTo(workloadtest.Deployment(0, "daytime=wake-only"), 0, workload.ReasonNightWindow)
+	if err := w.tracker.Add(d); err != nil {
+		t.Fatal(err)
+	}
+	w.cache(d)
+	w.woken.Store("default/web", types.UID("another"))
+	if _, err := w.reconcile(t.Context(), "default/web"); err != nil {
+		t.Fatal(err)
+	}
+	w.expect("scale web=3")
+}
+
+// TestConflictIsToldOnce: an event about an autoscaler comes once for each thing that does
+// not go with it, and again after that had been right.
+func TestConflictIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=12:00-13:00", "daytime=enforce"))
+		w.watchAutoscalers()
+		if err := w.tracker.Add(workloadtest.HPAFor("web", 2)); err != nil {
+			t.Fatal(err)
+		}
+		set := func(name, value string) {
+			w.edit(func(d *appsv1.Deployment) { d.Annotations[night.Prefix+name] = value })
+			w.settle()
+		}
+		w.run()
+		w.settle()
+		for _, step := range []struct {
+			name, value string
+			told        int
+		}{
+			{"expected", "3", 1}, {"expected", "4", 1}, // nothing new
+			{"daytime", "wake-only", 1}, {"night-replicas", "1", 2}, // another thing
+			{"night-replicas", "2", 2}, {"night-replicas", "1", 3}, // the same again
+		} {
+			set(step.name, step.value)
+			told := 0
+			for _, reason := range w.events.reasons() {
+				if reason == reasonAutoscalerConflict {
+					told++
+				}
+			}
+			if told != step.told {
+				t.Errorf("after %s=%s: told %d times, want %d: %q", step.name, step.value, told, step.told, w.events.all())
+			}
+		}
+	})
 }

@@ -88,6 +88,7 @@ func TestDecide(t *testing.T) {
 		{"which is then its to change", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"until it is edited", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=5"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "5 True/GoingToSleep 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"until it was seen there", evening, workloadtest.WithCondition(workloadtest.Deployment(6, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "4 True/GoingToSleep 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
+		{"and at 0 it stands aside until it is raised", evening, workloadtest.WithCondition(workloadtest.Deployment(0, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "4 True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"once it is there", evening, workloadtest.WithCondition(workloadtest.Deployment(4, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "- True/NightWindow 2026-11-29T07:00:00Z", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"opted out before it was set", evening, workloadtest.Without(workloadtest.WithCondition(workloadtest.Deployment(8, "night-replicas=4"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=4 expected=3 until=2026-11-29T07:00:00Z"), "on"), "- False/Released -", &workload.Autoscaler{Name: "hpa", Min: 2}},
 		{"a wake delay", "2026-11-29T07:03:00Z", workloadtest.AsleepSince(workloadtest.Deployment(0, "wake-delay=10m")), "- True/NightWindow 2026-11-29T07:10:00Z", nil},
@@ -111,6 +112,52 @@ func TestDecide(t *testing.T) {
 			got[1] = string(out.Record.Status) + "/" + out.Record.Reason
 		}
 		if got := strings.Join(got, " "); got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestDecideOrder: going to sleep is recorded before it is done, and so is a night count that
+// is raised. All else is done first.
+func TestDecideOrder(t *testing.T) {
+	const until = "2026-11-29T07:00:00Z"
+	recorded := func(replicas int32, applied, until string, annotations ...string) *appsv1.Deployment {
+		return workloadtest.WithCondition(workloadtest.Deployment(replicas, annotations...), corev1.ConditionTrue, workload.ReasonNightWindow, "replicas="+applied+" expected=3 until="+until)
+	}
+	hpa := &workload.Autoscaler{Name: "hpa", Min: 1}
+	for _, tc := range []struct {
+		name string
+		now  string
+		d    *appsv1.Deployment
+		hpa  *workload.Autoscaler
+		want string // replicas to write or "-"; what is written first
+	}{
+		{"awake", "2026-11-28T23:00:00Z", workloadtest.Deployment(3), nil, "0 record"},
+		{"recorded, not done", "2026-11-28T23:00:00Z", recorded(3, "0", until), nil, "0 count"},
+		{"done", "2026-11-28T23:00:00Z", recorded(0, "0", until), nil, "- count"},
+		{"a night count raised", "2026-11-28T23:00:00Z", recorded(0, "0", until, "night-replicas=1"), nil, "1 record"},
+		{"a night count lowered", "2026-11-28T23:00:00Z", recorded(2, "2", until, "night-replicas=1"), nil, "1 count"},
+		{"below its night count", "2026-11-28T23:00:00Z", recorded(1, "2", until, "night-replicas=2"), nil, "2 count"},
+		{"awake since the night that is recorded", "2026-11-29T21:00:00Z", recorded(3, "0", until), nil, "0 record"},
+		{"since this very instant", until, recorded(3, "0", until, "window=07:00-08:00"), nil, "0 record"},
+		{"scaled in the night", "2026-11-29T06:59:59Z", recorded(3, "0", until), nil, "0 count"},
+		{"scaled in a night without end", "2026-11-29T06:59:59Z", recorded(3, "0", "-"), nil, "0 count"},
+		{"not woken since", "2026-11-29T21:00:00Z", recorded(1, "1", until), nil, "0 count"},
+		{"left to an autoscaler", "2026-11-28T23:00:00Z", recorded(3, "2", until, "night-replicas=2"), hpa, "- count"},
+		{"recorded, not done, under one", "2026-11-28T23:00:00Z", workloadtest.WithCondition(workloadtest.Deployment(3, "night-replicas=2"), corev1.ConditionTrue, workload.ReasonGoingToSleep, "replicas=2 expected=3 until="+until), hpa, "2 record"},
+		{"waking", until, recorded(0, "0", until), nil, "3 count"},
+		{"released", until, workloadtest.Without(recorded(0, "0", until), "on"), nil, "3 count"},
+		{"broken, at the night's end", until, recorded(0, "0", until, "window=x"), nil, "3 count"},
+	} {
+		out := decide(workloadtest.Of(tc.d), nighttest.Defaults(t), tc.hpa, nighttest.Time(t, tc.now))
+		got := "- count"
+		if out.Scale {
+			got = strconv.Itoa(int(out.Replicas)) + " count"
+		}
+		if out.RecordFirst {
+			got = strings.ReplaceAll(got, "count", "record")
+		}
+		if got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
 		}
 	}
