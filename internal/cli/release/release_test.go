@@ -100,8 +100,8 @@ func TestReleaseWithoutStatus(t *testing.T) {
 		err  error
 		want string
 	}{
-		{apierrors.NewForbidden(appsv1.Resource("deployments/status"), "web", errors.New("no\rway")), `deployment default/web: 0 -> 3
-deployment default/web: it is awake and opted out; only its record could not be updated: writing the condition: deployments/status.apps "web" is forbidden: no\u000dway
+		{apierrors.NewForbidden(appsv1.Resource("deployments/status"), "web", errors.New("no\nright")), `deployment default/web: 0 -> 3
+deployment default/web: it is awake and opted out; only its record could not be updated: writing the condition: deployments/status.apps "web" is forbidden: no\u000aright
 1 released, 0 failed
 1 of them still have a record of the night: a controller that runs updates it, or release, run with the right to patch deployments/status
 `},
