@@ -126,11 +126,7 @@ func TestWritesWithoutEffect(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00"))
-				w.run()
-				w.settle()
-				w.taken()
 				var swallow atomic.Bool
-				swallow.Store(true)
 				w.client.PrependReactor(what, "deployments", func(a k8stesting.Action) (bool, runtime.Object, error) {
 					if !swallow.Load() {
 						return false, nil, nil
@@ -140,6 +136,10 @@ func TestWritesWithoutEffect(t *testing.T) {
 					}
 					return true, w.live("default", "web"), nil
 				})
+				w.run()
+				w.settle()
+				w.taken()
+				swallow.Store(true)
 				w.until("2000-01-01T02:00:00Z")
 				swallow.Store(false)
 				w.taken()
@@ -248,11 +248,13 @@ func TestShortEvents(t *testing.T) {
 func TestWokenEachMorning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3, "window=00:00-01:00", "daytime=wake-only"))
+		var refused atomic.Bool
+		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+			return refused.Load(), nil, errors.New("forbidden")
+		})
 		w.run()
 		w.settle()
-		w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
-			return true, nil, errors.New("forbidden")
-		})
+		refused.Store(true)
 		w.until("2000-01-01T12:00:00Z")
 		w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](0) })
 		w.until("2000-01-01T23:00:00Z")
