@@ -62,6 +62,9 @@ func TestNothingIsRemembered(t *testing.T) {
 				t.Error(err)
 			}
 		},
+		"opted out without its record": func(w *world) {
+			w.edit(func(d *appsv1.Deployment) { d.Annotations, d.Status.Conditions = nil, nil })
+		},
 		"opted out without its record, being deleted": func(w *world) {
 			w.edit(func(d *appsv1.Deployment) {
 				d.Annotations, d.Status.Conditions, d.DeletionTimestamp = nil, nil, ptr.To(metav1.Now())
