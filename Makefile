@@ -52,10 +52,10 @@ test-e2e: build build-cluster helm ## end to end on a real control plane, the ni
 	@rm -f $(BIN)/*.status; \
 	$(call job,tenants,$(e2e) -run '^TestTenants$$' ./e2e) \
 	$(call job,fire,$(fire) -nights $(NIGHTS) -seed $(or $(filter-out 0,$(SEED)),3)) \
-	$(call job,e2e,$(e2e) -p 3 -skip '^TestTenants$$' ./cluster/... ./e2e/... ./install/... ./failover/...) \
+	$(call job,e2e,$(e2e) -p 3 -skip '^TestTenants$$' ./cluster/... ./e2e/... ./install/...) \
 	wait; cat $(BIN)/e2e.log $(BIN)/tenants.log $(BIN)/fire.log; \
 	[ "$$(cat $(BIN)/e2e.status $(BIN)/tenants.status $(BIN)/fire.status | tr -d '\n')" = 000 ]
-	$(e2e) ./boundary/... # it measures, and is alone
+	$(e2e) -p 1 ./failover/... ./boundary/... # these measure, and are alone
 
 test-docs: build ## links, flags, metrics and annotations in the documentation; workflows
 	cd test && SCHEDULE_NIGHT=$(BIN)/schedule-night go test -count=1 ./docs/...
