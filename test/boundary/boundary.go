@@ -282,18 +282,13 @@ func (b *bench) plan(ctx context.Context, ceiling time.Duration) (n night, err e
 	}
 	// The annotations cost one more loop. What follows takes the controller little more
 	// than a loop each time.
-	n.sleep = time.Now().UTC().Add(10*time.Second + 3*ceiling).Truncate(time.Second)
-	n.wake = n.sleep.Add(10*time.Second + 4*ceiling).Truncate(time.Second)
-	end := n.wake.Truncate(time.Minute)
-	if !end.After(n.sleep) { // a window that is over by then would have no delay
-		end = end.Add(time.Minute)
-		n.wake = end
-	}
+	length := 10*time.Second + 4*ceiling
+	n.wake = time.Now().UTC().Add(10*time.Second + 3*ceiling + length + time.Minute).Truncate(time.Minute)
+	n.sleep = n.wake.Add(-length).Truncate(time.Second)
 	n.window = "21:00-07:00" // of nobody
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		"schedule-night.svc/window":      window(n.sleep.Add(-time.Hour), end),
+		"schedule-night.svc/window":      window(n.sleep.Add(-time.Hour), n.wake),
 		"schedule-night.svc/awake-until": n.sleep.Format(time.RFC3339),
-		"schedule-night.svc/wake-delay":  n.wake.Sub(end).String(),
 	}}})
 	if err != nil {
 		return n, fmt.Errorf("writing a patch: %w", err)
