@@ -593,7 +593,7 @@ func misspelt(w *workload.Workload, due *outlook.Decision) string {
 func (c *Controller) warnContested(ctx context.Context, w *workload.Workload, due *outlook.Decision) {
 	manager, err := c.Client.ReplicasManager(ctx, w)
 	if err != nil {
-		manager = ""
+		klog.FromContext(ctx).V(2).Info("Nobody can be named", "deployment", klog.KObj(w), "err", err)
 	}
 	who, advice := contender(manager, c.Autoscalers.Of(w.Key()), w.Replicas < due.Replicas)
 	klog.FromContext(ctx).Info("Contested, writing less often", "deployment", klog.KObj(w), "manager", manager, "replicas", w.Replicas, "want", due.Replicas)

@@ -564,6 +564,68 @@ func TestStatusWaits(t *testing.T) {
 	})
 }
 
+// TestBandOfRecords: what was woken waits for its record in the second band from the start,
+// and what is gone waits there no more.
+func TestBandOfRecords(t *testing.T) {
+	const key = "default/web"
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-29T07:00:00Z"))
+	w := newWorld(t, clk, workloadtest.AsleepSince(workloadtest.Deployment(0)))
+	defer w.Queue.ShutDown()
+	cached := w.cache(w.live("default", "web"))
+	pass := func(want bool) {
+		t.Helper()
+		if _, err := w.reconcile(context.Background(), key); err != nil {
+			t.Error(err)
+		}
+		if got := w.Queue.Deferred(key); got != want {
+			t.Errorf("in the second band: %v", got)
+		}
+	}
+	pass(true)
+	w.expect("scale web=3")
+	if err := w.Informer.GetIndexer().Delete(cached); err != nil {
+		t.Fatal(err)
+	}
+	pass(false)
+}
+
+// TestWokenIsForgotten: once it is recorded that something was woken, nothing else has to
+// remember it through the day.
+func TestWokenIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
+		w.run()
+		w.until("2000-01-01T12:00:00Z")
+		w.woken.Range(func(key, _ any) bool {
+			t.Errorf("%v is remembered", key)
+			return true
+		})
+	})
+}
+
+// TestRecordOutOfDate: when the clock makes another record due while the one that comes
+// before the count is written, nothing is scaled by the old one.
+func TestRecordOutOfDate(t *testing.T) {
+	clk := clocktesting.NewFakeClock(nighttest.Time(t, "2026-11-28T22:59:59Z"))
+	w := newWorld(t, clk, workloadtest.Deployment(3, "asleep-until=2026-11-28T23:00:00Z"))
+	defer w.Queue.ShutDown()
+	w.cache(w.live("default", "web"))
+	w.client.PrependReactor("patch", "deployments", func(k8stesting.Action) (bool, runtime.Object, error) {
+		clk.Step(time.Second)
+		return false, nil, nil
+	})
+	for _, want := range [][]string{
+		{"status web=True/AsleepUntil"},
+		{"scale web=0"}, // it is recorded that it sleeps
+	} {
+		if _, err := w.reconcile(context.Background(), "default/web"); err != nil {
+			t.Error(err)
+		}
+		w.expect(want...)
+		w.cache(w.live("default", "web"))
+	}
+}
+
 // TestCacheIsNotMutated: with KUBE_CACHE_MUTATION_DETECTOR=true, as the Makefile
 // sets it, client-go panics too; this holds without.
 func TestCacheIsNotMutated(t *testing.T) {

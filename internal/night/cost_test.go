@@ -136,6 +136,31 @@ func TestScheduleCost(t *testing.T) {
 
 func maxCost(a, b cost) cost { return cost{max(a.turns, b.turns), max(a.looks, b.looks)} }
 
+// TestMerge: items that touch or overlap on the same weekdays are looked at as one.
+func TestMerge(t *testing.T) {
+	for window, want := range map[string]int{
+		"21:00-07:00":                         1,
+		"21:00-23:00,23:00-24:00":             1, // they touch
+		"21:00-23:00,22:00-24:00":             1,
+		"21:00-24:00,22:00-23:00":             1,
+		"21:00-22:59,23:00-24:00":             2,
+		"Mon 21:00-23:00,Mon 23:00-24:00":     1,
+		"Mon 21:00-23:00,Tue 23:00-24:00":     2,
+		"2026-01-01 21:00-22:00,22:00-23:00":  2, // dates are looked up one by one
+		"23:00-02:00,00:00-01:00,01:00-02:00": 2, // the first starts after the others
+	} {
+		s := Schedule{Location: time.UTC}
+		var err error
+		if s.Window, err = ParseWindow(window); err != nil {
+			t.Fatal(err)
+		}
+		var room few
+		if w := s.walk(time.Now(), &room); len(w.items) != want {
+			t.Errorf("%s: %d items, want %d", window, len(w.items), want)
+		}
+	}
+}
+
 // TestScheduleTime: the costliest takes a millisecond at most on a machine of its own.
 func TestScheduleTime(t *testing.T) {
 	const limit = 20 * time.Millisecond // others may be at work on this one, or the race detector

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // site is a Queue at work, whose passes take as long as the test says.
@@ -548,6 +550,49 @@ func TestReadyNoMore(t *testing.T) {
 	}
 	if g.Len() != 1 || g.Pop() != "a/7" {
 		t.Error("it is not handed out")
+	}
+}
+
+// TestStuck: what counts is that no pass can begin, and that those to blame are old.
+func TestStuck(t *testing.T) {
+	const timeout = time.Minute
+	type running struct {
+		age  time.Duration
+		lent bool
+	}
+	old, oldLent := running{timeout + 1, false}, running{timeout + 1, true}
+	young, onTheDot := running{time.Second, false}, running{timeout, false}
+	for _, tc := range []struct {
+		name        string
+		passes      []running
+		keys, ready int
+		ended       time.Duration // ago
+		want        bool
+	}{
+		{"nothing runs", nil, 9, 0, time.Hour, false},
+		{"young passes have all places", []running{young, young}, 9, 0, time.Hour, false},
+		{"passes of just that age do", []running{onTheDot, onTheDot}, 9, 0, time.Hour, false},
+		{"old ones do", []running{old, old}, 9, 9, 0, true},
+		{"old ones do, and nothing waits", []running{old, old, oldLent}, 0, 0, 0, true},
+		{"all places but one", []running{old, oldLent}, 9, 9, time.Hour, false},
+		{"what waits may not begin", []running{oldLent}, 9, 0, timeout + 1, true},
+		{"what waits may not begin, of one place", []running{old}, 9, 0, timeout + 1, true},
+		{"something that waits may", []running{oldLent}, 9, 1, timeout + 1, false},
+		{"something may in the second band", []running{oldLent}, 9, -1, timeout + 1, false},
+		{"nothing waits", []running{oldLent}, 0, 0, timeout + 1, false},
+		{"a young one may end", []running{oldLent, young}, 9, 0, timeout + 1, false},
+		{"one has ended lately", []running{oldLent}, 9, 0, timeout, false},
+	} {
+		now := time.Now()
+		g := newGate(clocktesting.NewFakePassiveClock(now))
+		g.places, g.keys, g.ended = 2, tc.keys, now.Add(-tc.ended)
+		g.ready = [2]int{max(tc.ready, 0), max(-tc.ready, 0)}
+		for i, p := range tc.passes {
+			g.passes[strconv.Itoa(i)] = pass{begun: now.Add(-p.age), lent: p.lent}
+		}
+		if got := g.stuck(timeout); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
 	}
 }
 

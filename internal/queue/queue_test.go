@@ -138,8 +138,14 @@ func TestContests(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
-	if pause, first := c.Wait("a", 4, now); pause != 0 || first {
-		t.Errorf("another count is due: %v, %v", pause, first)
+	c.Wrote("a", 3, now)
+	for _, tc := range []struct {
+		replicas int32
+		want     time.Duration
+	}{{4, 0}, {3, 8 * time.Minute}} {
+		if pause, first := c.Wait("a", tc.replicas, now); pause != tc.want || first {
+			t.Errorf("%d is due: %v, %v", tc.replicas, pause, first)
+		}
 	}
 	if got := undone(4); got != "0s false" {
 		t.Errorf("another count: %s", got)

@@ -163,6 +163,28 @@ func TestRecordOf(t *testing.T) {
 	}
 }
 
+// TestConcerned: whoever has opted in, and whoever has not and sleeps by our hand.
+func TestConcerned(t *testing.T) {
+	asleep := &Record{Status: corev1.ConditionTrue, Reason: ReasonNightWindow, Message: "replicas=0 expected=3 until=-"}
+	released := ReleasedRecord(3)
+	for _, tc := range []struct {
+		on     string // "-" for no annotation
+		record *Record
+		want   bool
+	}{
+		{"true", nil, true}, {"false", nil, true}, {"yes", nil, true}, {"-", nil, false},
+		{"-", asleep, true}, {"false", asleep, true}, {"-", &released, false},
+	} {
+		w := &Workload{Record: tc.record, Meta: Meta{Annotations: map[string]string{night.AnnotationExpected: "3"}}}
+		if tc.on != "-" {
+			w.Annotations[night.AnnotationOn] = tc.on
+		}
+		if got := w.Concerned(); got != tc.want {
+			t.Errorf("on %s, record %v: %v", tc.on, tc.record, got)
+		}
+	}
+}
+
 // TestDiffers: each thing that a decision rests on, and no other.
 func TestDiffers(t *testing.T) {
 	since := time.Date(2026, 11, 28, 21, 0, 0, 0, time.UTC)
