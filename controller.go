@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -36,6 +36,8 @@ const (
 	stuckTimeout = 2 * time.Minute
 	// minRequeue keeps a timer that fires a hair early from spinning.
 	minRequeue = 50 * time.Millisecond
+	// cacheLag is longer than the event of a write takes to reach the cache.
+	cacheLag = 5 * time.Second
 	// failuresBeforeEvent is how many tries of a key fail in a row before its
 	// owner hears of it.
 	failuresBeforeEvent = 5
@@ -79,8 +81,8 @@ type Controller struct {
 	woken     sync.Map        // key → UID of what was woken, until that is recorded
 	misspelt  sync.Map        // key → text of the last event UnknownAnnotation
 	rolled    sync.Map        // keys of what got another Pod template and another expected at once, until that is recorded
-	// superseded are, by key, the resourceVersions that our last writes have replaced, until
-	// the cache has another or a resync comes: what it shows of them is known to be out of date.
+	// superseded are, by key, what our last writes have replaced, until the cache has a later
+	// version, or a resync comes that is not much sooner: what it shows is known to be out of date.
 	superseded sync.Map
 	// recorded are the same of records: they are not written twice.
 	recorded sync.Map
@@ -155,8 +157,8 @@ func (c *Controller) updated(was, is any) {
 	// event comes. It does not cut short the pause after a failure.
 	resync := old.ResourceVersion == cur.ResourceVersion
 	if resync {
-		c.superseded.Delete(key)
-		c.recorded.Delete(key)
+		c.forgetReplaced(&c.superseded, key)
+		c.forgetReplaced(&c.recorded, key)
 	}
 	if cur.Differs(old) || resync && c.Queue.NumRequeues(key) == 0 {
 		c.Queue.Add(key)
@@ -315,18 +317,34 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return requeueAfter, nil
 }
 
-// isOutdated tells whether the workload is one of what our writes have replaced, and
-// forgets these if not.
-func isOutdated(replaced *sync.Map, key string, w *workload.Workload) bool {
-	versions, ok := replaced.Load(key)
+// replaced is what a write of ours has replaced.
+type replaced struct {
+	version string // and those before it
+	at      time.Time
+}
+
+// isOutdated tells whether the workload is a version that our write has replaced, or one
+// before that, and forgets the write if not.
+func isOutdated(writes *sync.Map, key string, w *workload.Workload) bool {
+	last, ok := writes.Load(key)
 	if !ok {
 		return false
 	}
-	if slices.Contains(versions.([]string), w.ResourceVersion) {
+	version := last.(replaced).version
+	order, err := resourceversion.CompareResourceVersion(w.ResourceVersion, version)
+	if w.ResourceVersion == version || err == nil && order < 0 {
 		return true
 	}
-	replaced.Delete(key)
+	writes.Delete(key)
 	return false
+}
+
+// forgetReplaced forgets a write of which no event has come for so long that it may have
+// changed nothing.
+func (c *Controller) forgetReplaced(writes *sync.Map, key string) {
+	if last, ok := writes.Load(key); ok && c.Clock.Since(last.(replaced).at) > cacheLag {
+		writes.Delete(key)
+	}
 }
 
 // forget drops what passes remember of a workload that is gone, or is not managed any more.
@@ -384,7 +402,7 @@ func (c *Controller) apply(ctx context.Context, key string, w *workload.Workload
 		if err := c.scale(ctx, key, w, w.Record, &due); err != nil {
 			return 0, err
 		}
-		c.superseded.Store(key, []string{w.ResourceVersion})
+		c.superseded.Store(key, replaced{w.ResourceVersion, c.Clock.Now()})
 		c.Queue.Defer(key) // people wait for Pods, not for records
 	case unrecorded && recorded: // the event of our own write brings the key back
 	case unrecorded && !c.Queue.Deferred(key):
@@ -449,7 +467,7 @@ func (c *Controller) putToSleep(ctx context.Context, key string, w *workload.Wor
 	if err := c.scale(ctx, key, written, w.Record, &again); err != nil {
 		return err
 	}
-	c.superseded.Store(key, []string{w.ResourceVersion, written.ResourceVersion})
+	c.superseded.Store(key, replaced{written.ResourceVersion, c.Clock.Now()})
 	return nil
 }
 
@@ -524,7 +542,7 @@ func (c *Controller) recordUnlessContested(ctx context.Context, key string, w *w
 		return 0, err
 	}
 	c.records.Wrote(key, fingerprint(&due.Record), now)
-	c.recorded.Store(key, []string{w.ResourceVersion})
+	c.recorded.Store(key, replaced{w.ResourceVersion, now})
 	c.woken.Delete(key)
 	c.rolled.Delete(key)
 	return 0, nil

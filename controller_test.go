@@ -626,6 +626,39 @@ func TestRecordOutOfDate(t *testing.T) {
 	}
 }
 
+// TestLateCache: what a cache shows that lags behind our own write is nobody's doing, at a
+// resync either, so the event comes when there is somebody to be named.
+func TestLateCache(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, clock.RealClock{}, workloadtest.Deployment(3))
+		defer w.Queue.ShutDown()
+		pass := func() {
+			t.Helper()
+			if _, err := w.reconcile(context.Background(), "default/web"); err != nil {
+				t.Error(err)
+			}
+		}
+		w.cache(w.live("default", "web"))
+		pass()
+		for range 3 {
+			w.edit(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](3) })
+			seen := w.cache(w.live("default", "web"))
+			w.edit(func(d *appsv1.Deployment) { d.Status.ObservedGeneration++ }) // which is not seen
+			before := len(w.events.all())
+			pass()
+			lagging := len(w.events.all())
+			w.updated(seen, seen)
+			pass()
+			if now := w.events.all(); len(now) != lagging {
+				t.Errorf("after %q: %q", now[before:lagging], now[lagging:])
+			}
+		}
+		if got := w.events.reasons(); got[len(got)-1] != "Contested" {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
 // TestCacheIsNotMutated: with KUBE_CACHE_MUTATION_DETECTOR=true, as the Makefile
 // sets it, client-go panics too; this holds without.
 func TestCacheIsNotMutated(t *testing.T) {
@@ -1190,7 +1223,10 @@ func TestAnew(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		w.settle()
-		d.UID, d.ResourceVersion = "uid-2", "1000000"
+		w.mu.Lock()
+		w.version++
+		d.UID, d.ResourceVersion = "uid-2", strconv.Itoa(w.version)
+		w.mu.Unlock()
 		if err := w.tracker.Add(d); err != nil {
 			w.t.Fatal(err)
 		}
